@@ -1,0 +1,1 @@
+"""PTX carry instructions."""

@@ -1,0 +1,8 @@
+"""Importing this module fills the registry: one line for each file of an instruction family."""
+# ruff: noqa: F401
+
+import gridstride.isa.bits
+import gridstride.isa.carry
+import gridstride.isa.integer
+import gridstride.isa.select
+import gridstride.isa.video
