@@ -1,0 +1,119 @@
+"""The edge pipeline in NumPy: what every device's results are checked against.
+
+The same code serves two purposes, chosen by `dtype`:
+
+- `numpy.float32` follows the kernels operation by operation, in the same order, each rounded once; its 8-bit edges and
+  histogram must equal a device's exactly.
+- `numpy.float64` is the accurate reference: a device's float stages must agree with it within `TOLERANCE`.
+
+Borders are made by padding with copies of the border pixels, which is what clamping each tap's index by itself means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FULL_SCALE = 255.0
+TOLERANCE = 1e-4 * FULL_SCALE
+"""Largest difference allowed between a float stage and the float64 reference, on the scale of 0 to 255."""
+
+LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue (ITU-R BT.601)."""
+
+GAUSSIAN = (0.06136, 0.24477, 0.38774, 0.24477, 0.06136)
+"""Five taps of a Gaussian of sigma 1; their sum is 1."""
+
+Floats = npt.NDArray[np.floating]
+FloatType = type[np.float32] | type[np.float64]
+
+
+@dataclass(frozen=True)
+class ReferenceStages:
+    """Every stage of the pipeline for one image; all arrays of shape (height, width) but the histogram, which has 256 bins."""
+
+    grey: Floats
+    blurred_rows: Floats
+    blurred: Floats
+    magnitude: Floats
+    edges: npt.NDArray[np.uint8]
+    histogram: npt.NDArray[np.uint32]
+
+
+def run(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32) -> ReferenceStages:
+    """All stages for `image`, of shape (height, width) or (height, width, channels) with 1, 3 or 4 channels."""
+    grey = to_grey(image, dtype)
+    rows = blur_rows(grey)
+    blurred = blur_columns(rows)
+    magnitude = sobel(blurred)
+    edges = to_eight_bits(magnitude)
+    return ReferenceStages(grey, rows, blurred, magnitude, edges, histogram_of(edges))
+
+
+def to_grey(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32) -> Floats:
+    """Brightness from 0 to 255: 0.299 red + 0.587 green + 0.114 blue, added in this order; alpha is not used."""
+    if image.ndim == 2 or image.shape[2] == 1:
+        grey: Floats = image.reshape(image.shape[:2]).astype(dtype)
+    else:
+        weights = np.array(LUMA, dtype)
+        red, green, blue = (image[..., channel].astype(dtype) * weights[channel] for channel in range(3))
+        grey = (red + green) + blue
+    if image.dtype == np.uint16:
+        grey = grey * (dtype(1) / dtype(257))  # 65535 = 257 * 255
+    return grey
+
+
+def blur_rows(image: Floats) -> Floats:
+    """Gaussian blur of each row over five columns; the taps are added from left to right."""
+    width = image.shape[1]
+    padded = np.pad(image, ((0, 0), (2, 2)), mode="edge")
+    weights = np.array(GAUSSIAN, image.dtype)
+    total: Floats = weights[0] * padded[:, :width]
+    for tap in range(1, 5):
+        total += weights[tap] * padded[:, tap : tap + width]
+    return total
+
+
+def blur_columns(image: Floats) -> Floats:
+    """Gaussian blur of each column over five rows; the taps are added from top to bottom."""
+    height = image.shape[0]
+    padded = np.pad(image, ((2, 2), (0, 0)), mode="edge")
+    weights = np.array(GAUSSIAN, image.dtype)
+    total: Floats = weights[0] * padded[:height]
+    for tap in range(1, 5):
+        total += weights[tap] * padded[tap : tap + height]
+    return total
+
+
+def sobel(image: Floats) -> Floats:
+    """Length of the Sobel gradient: gx is the right column (1 2 1) minus the left, gy the bottom row minus the top."""
+    padded = np.pad(image, 1, mode="edge")
+    north, middle, south = padded[:-2], padded[1:-1], padded[2:]
+    two = image.dtype.type(2)
+
+    def column(first: int) -> Floats:
+        """North + 2 middle + south, of the neighbour `first - 1` columns to the right."""
+        last = first + image.shape[1]
+        return (north[:, first:last] + two * middle[:, first:last]) + south[:, first:last]
+
+    def row(part: Floats) -> Floats:
+        """West + 2 centre + east, of one of the three rows."""
+        return (part[:, :-2] + two * part[:, 1:-1]) + part[:, 2:]
+
+    across = column(2) - column(0)
+    down = row(south) - row(north)
+    return np.sqrt(across * across + down * down)
+
+
+def to_eight_bits(magnitude: Floats) -> npt.NDArray[np.uint8]:
+    """Rounded half up, saturated at 255. The fraction is exact, so 0.49999997 stays 0, which floor(x + 0.5) would not give."""
+    limited = np.minimum(magnitude, magnitude.dtype.type(255))
+    whole = np.floor(limited)
+    return whole.astype(np.uint8) + (limited - whole >= 0.5).astype(np.uint8)
+
+
+def histogram_of(edges: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """How many pixels have each of the 256 values."""
+    return np.bincount(edges.ravel(), minlength=256).astype(np.uint32)
