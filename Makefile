@@ -1,0 +1,43 @@
+# Gridstride: `make install`, `make demo`, `make test`, `make lint`, `make clean`.
+# Needs Python 3.11 or newer and a network the first time; no compiler, no GPU, no CUDA toolkit.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
+OUT ?= out
+
+# A stamp says which dependencies are installed, so that a second run starts at once; it is written last, so that
+# an interrupted installation is taken up again.
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+.PHONY: install demo test lint clean
+
+install: $(INSTALLED)
+
+demo: $(INSTALLED)
+	$(BIN)/gridstride pipeline $(PHOTO) -o $(OUT)
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[image]'
+	touch $@
+
+$(INSTALLED_DEV): pyproject.toml $(INSTALLED)
+	$(PIP) -e '.[image,dev]'
+	touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is not Python 3.11 or newer; name one that is: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
