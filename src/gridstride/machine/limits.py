@@ -25,7 +25,7 @@ def as_dim3(value: Extent, what: str) -> Dim3:
     """
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     try:
-        numbers = [operator.index(part) for part in parts]  # type: ignore[arg-type]
+        numbers = [operator.index(part) for part in parts]
     except TypeError:
         raise LaunchError(f"the {what} must be an integer or a tuple of up to three, not {value!r}") from None
     if not 1 <= len(numbers) <= 3:
