@@ -3,6 +3,9 @@
 
 import gridstride.isa.bits
 import gridstride.isa.carry
+import gridstride.isa.float32
+import gridstride.isa.float64
+import gridstride.isa.floatcompare
 import gridstride.isa.integer
 import gridstride.isa.select
 import gridstride.isa.video
