@@ -1,0 +1,96 @@
+"""The command line: `gridstride COMMAND …`. Each command is a module of this package with a function `command`.
+
+Exit status: 0 clean, 1 findings or a failed verification, 2 bad input or usage, 3 something not supported, 130 interrupted
+(and 70 for an error of Gridstride's own, with its traceback).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NoReturn
+
+import typer
+
+from gridstride.errors import GridstrideError
+
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    module: str
+    summary: str
+
+
+# All commands there are, in the order in which the help shows them.
+COMMANDS = (
+    Command("pipeline", "gridstride.cli.pipeline", "Find the edges of images with CUDA kernels, each stage checked."),
+    Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
+    Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),
+    Command("plan", "gridstride.cli.plan", "Launch arithmetic: blocks, idle threads, occupancy, waves."),
+    Command("devices", "gridstride.cli.devices", "The GPUs that can be simulated, and their limits."),
+    Command("bench", "gridstride.cli.bench", "Measure the simulator's speed on this machine."),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line on `arguments` (the process's own by default) and end with its exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _application(arguments)(args=arguments, prog_name="gridstride")
+    except GridstrideError as error:
+        print(f"gridstride: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        print("gridstride: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception:  # noqa: BLE001 - the last resort, so that a crash is not mistaken for status 1, "findings"
+        traceback.print_exc()
+        print("gridstride: this is an error in Gridstride itself; please report it with the lines above", file=sys.stderr)
+        sys.exit(INTERNAL_ERROR)
+    sys.exit(0)
+
+
+def _application(arguments: Sequence[str]) -> typer.Typer:
+    """The application with the one command that `arguments` name; the others only by their summaries.
+
+    A command's module may bring the whole engine with it, and `gridstride --help` should not wait for that.
+    """
+    application = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    application.callback()(_root)
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    completing = "_GRIDSTRIDE_COMPLETE" in os.environ
+    for entry in COMMANDS:
+        if completing or entry.name == wanted:
+            application.command(entry.name, help=None)(importlib.import_module(entry.module).command)
+        else:
+            application.command(entry.name, help=entry.summary)(_summary_only)
+    return application
+
+
+def _summary_only() -> None:
+    """Stands in for a command that is listed but not called."""
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"gridstride {version('gridstride')}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Run, check and profile CUDA kernels on any machine."""

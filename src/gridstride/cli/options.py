@@ -1,0 +1,69 @@
+"""What several commands have in common: reading sizes and devices, printing tables, writing JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gridstride.errors import UnsupportedError, UsageError
+from gridstride.findings import Dim3
+from gridstride.machine.devices import DEFAULT_DEVICE, DeviceSpec, find_device
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Wide enough for the widest table, for where there is no terminal to fit it to.
+WIDTH_IN_A_PIPE = 200
+
+
+def parse_dim3(text: str, what: str) -> Dim3:
+    """`256`, `16x16`, `8,8,4`, `1_000_000`: one to three sizes as (x, y, z), what is missing being 1.
+
+    Raises UsageError that names `what` for anything else; zeros are taken (their meaning is the caller's to judge).
+    """
+    parts = re.split(r"\s*[x×,]\s*", text.strip().lower())
+    if len(parts) > 3 or not all(re.fullmatch(r"\d+(_\d+)*", part) for part in parts):
+        raise UsageError(f"cannot read {what} `{text}`: give one to three whole numbers, such as 256, 16x16 or 8,8,4")
+    x, y, z = ([int(part) for part in parts] + [1, 1])[:3]
+    return x, y, z
+
+
+def simulated_device(option: str) -> DeviceSpec:
+    """The device that `--device` names, for commands that calculate from the device table: `NAME`, `sim:NAME`, `sim` or `auto`."""
+    name = option.removeprefix("sim:")
+    if name in ("auto", "sim"):
+        return find_device(DEFAULT_DEVICE)
+    if name == "gpu" or name.startswith("gpu:"):
+        raise UnsupportedError(f"`{option}`: this command calculates from the device table; name a device of `gridstride devices`")
+    return find_device(name)
+
+
+def console() -> Console:
+    """Where tables go: standard output, coloured on a terminal unless NO_COLOR is set."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH_IN_A_PIPE)
+
+
+def write_json(target: str, document: Any) -> None:
+    """Write `document` to the file `target`, or to standard output for `-`. Infinities and NaN become null: JSON has none."""
+    text = json.dumps(_without_nonfinite(document), indent=1, ensure_ascii=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write `{target}`: {error.strerror}") from None
+
+
+def _without_nonfinite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nonfinite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nonfinite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

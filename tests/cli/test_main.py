@@ -1,0 +1,93 @@
+"""The command line's frame: errors, exit statuses, version, lazy start."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import cast
+
+import pytest
+
+from gridstride import cli
+from gridstride.errors import GridstrideError, KernelFault, UnsupportedError
+
+
+def run(*arguments: str) -> int:
+    """The exit status of one command line."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(list(arguments))
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def command_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes `gridstride plan` raise what it is given."""
+
+    def install(error: BaseException) -> None:
+        def command() -> None:
+            raise error
+
+        monkeypatch.setitem(sys.modules, "gridstride.cli.plan", cast(ModuleType, SimpleNamespace(command=command)))
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (GridstrideError("no such thing"), 2),
+        (UnsupportedError("no such thing"), 3),
+        (KernelFault("no such thing", "trap"), 1),
+    ],
+)
+def test_an_error_is_one_line_and_its_status(command_that: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str], error: GridstrideError, status: int) -> None:
+    command_that(error)
+    assert run("plan") == status
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "gridstride: no such thing\n")
+
+
+def test_an_interrupt_is_130(command_that: Callable[[BaseException], None]) -> None:
+    command_that(KeyboardInterrupt())
+    assert run("plan") == 130
+
+
+def test_an_error_of_our_own_is_not_mistaken_for_findings(command_that: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
+    command_that(ZeroDivisionError("oops"))
+    assert run("plan") == 70
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: oops" in err
+    assert err.endswith("gridstride: this is an error in Gridstride itself; please report it with the lines above\n")
+
+
+@pytest.mark.parametrize("arguments", [("no-such-command",), ("plan",), ("plan", "10", "--no-such-option"), ("plan", "10", "--registers", "many")])
+def test_bad_usage_is_2_and_says_so_on_standard_error(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Usage: gridstride" in err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    name, version = capsys.readouterr().out.split()
+    assert name == "gridstride"
+    assert version[0].isdigit()
+
+
+def test_help_lists_every_command_without_loading_the_engine() -> None:
+    code = (
+        "import sys, gridstride.cli as cli\n"
+        "try:\n    cli.main(['--help'])\n"
+        "finally:\n    sys.exit(sum(m in sys.modules for m in ('llvmlite', 'numpy', 'cuda')) * 100)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for entry in cli.COMMANDS:
+        assert f" {entry.name} " in done.stdout
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_every_listed_command_exists_and_has_help(capsys: pytest.CaptureFixture[str], entry: cli.Command) -> None:
+    assert run(entry.name, "--help") == 0
+    assert f"Usage: gridstride {entry.name}" in capsys.readouterr().out
