@@ -17,7 +17,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 install: $(INSTALLED)
 
 demo: $(INSTALLED)
-	$(BIN)/gridstride pipeline $(PHOTO) -o $(OUT)
+	$(BIN)/gridstride pipeline --demo -o $(OUT)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
