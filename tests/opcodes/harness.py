@@ -28,6 +28,7 @@ from llvmlite import ir
 import gridstride.isa.families  # noqa: F401  (fills the registry)
 from gridstride.isa.registry import Form, lookup
 from gridstride.isa.types import TYPES, ScalarType
+from gridstride.isa.video import selector
 from gridstride.lower.host import compile_object, load_object
 from gridstride.lower.lanes import WARP, Lanes
 
@@ -105,21 +106,16 @@ def _typed(form: Form, token: str) -> ScalarType:
     return operand_type
 
 
-_SELECTOR = re.compile(r"(\w+)\.([bh]\d+)$")
-
-
 def parse(ptx: str) -> list[Statement]:
-    """The statements of straight-line PTX text. Selectors of video operands (`a.b0`) become modifiers of the
-    opcode (`a_b0`), which is how the registry names them."""
+    """The statements of straight-line PTX text."""
     statements = []
     for line in filter(None, (part.strip() for part in ptx.replace("{", "").replace("}", "").split(";"))):
         text, _, rest = line.partition(" ")
         places = [place.strip() for place in rest.split(",")]
-        if text[0] == "v":
-            for k, letter in enumerate("dabc"[: len(places)]):
-                if match := _SELECTOR.match(places[k]):
-                    places[k], text = match[1], f"{text}.{letter}_{match[2]}"
         form = lookup(text)
+        if form.operation.module == "gridstride.isa.video":
+            statements.append(_video_statement(form, places))
+            continue
         results, operands = tuple(r.strip() for r in places[0].split("|")), places[1:]
         names = form.operation.arguments
         carry_in = form.operation.opcode in ("addc", "subc", "madc") and len(operands) == len(names) - 1
@@ -128,7 +124,7 @@ def parse(ptx: str) -> list[Statement]:
         missing = len(names) - len(operands)
         assert 0 <= missing <= sum(n.endswith("?") for n in names), f"{line}: wrong number of operands"
         given = iter(operands)
-        arguments = []
+        arguments: list[str | None] = []
         for name in names:  # optional ones are left out from the first on while too few are given
             if name.endswith("?") and missing > 0:
                 missing -= 1
@@ -137,6 +133,23 @@ def parse(ptx: str) -> list[Statement]:
                 arguments.append(next(given))
         statements.append(Statement(form, results, tuple(arguments), carry_in))
     return statements
+
+
+_VIDEO_OPERAND = re.compile(r"(-?)([%\w]+)(?:\.([bh]\d+))?$")
+
+
+def _video_statement(form: Form, places: list[str]) -> Statement:
+    """Selectors and signs of video operands become the constants that the operation takes behind its operands."""
+    matches = [match for place in places if (match := _VIDEO_OPERAND.match(place))]
+    assert len(matches) == len(places), f"{form.text}: cannot read {places}"
+    names = [match[2] for match in matches]
+    parts = [None if match[3] is None else str(selector(match[3])) for match in matches]
+    last = parts[0]
+    if form.operation.opcode == "vmad":
+        minus = [match[1] == "-" for match in matches]
+        last = str((minus[1] != minus[2]) + 2 * minus[3])
+    third = names[3] if len(names) == 4 else None
+    return Statement(form, (names[0],), (names[1], names[2], third, parts[1], parts[2], last), False)
 
 
 def _literal(text: str) -> int | None:
@@ -232,6 +245,7 @@ class _Held:
     def as_bits(self, cx: Lanes, bits: int) -> ir.Value:
         element = self.value.type.element if isinstance(self.value.type, ir.VectorType) else self.value.type
         target = cx.type(f"i{bits}")
+        assert isinstance(element, ir.IntType)
         if element.width == bits:
             return self.value
         if element.width > bits:

@@ -3,9 +3,12 @@
 
 import gridstride.isa.bits
 import gridstride.isa.carry
+import gridstride.isa.divide
 import gridstride.isa.float32
 import gridstride.isa.float64
 import gridstride.isa.floatcompare
 import gridstride.isa.integer
+import gridstride.isa.logic
+import gridstride.isa.multiply
 import gridstride.isa.select
 import gridstride.isa.video
