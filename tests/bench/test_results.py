@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gridstride.bench.cases import contents, saxpy_case
-from gridstride.bench.report import as_json, show
+from gridstride.bench.report import as_json, render
 from gridstride.bench.results import KernelResult, Options, Results
 from gridstride.bench.rivals import Rival, parse_oclgrind_dump
 from gridstride.bench.stats import Sample, geometric_mean
@@ -110,7 +110,7 @@ def test_report_shows_figures_failures_and_what_was_skipped() -> None:
     found = results([kernel("fast", 0.05, 0.1), KernelResult("broken", 1, 1, error="argument 2 differs")])
     found.skipped.append("Oclgrind: not there")
     text = io.StringIO()
-    show(found, Console(file=text, width=160))
+    Console(file=text, width=160).print(render(found))
     for expected in ("fast", "50.0 ms", "100.0 ms", "0.50", "broken: argument 2 differs", "skipped: Oclgrind: not there", "some"):
         assert expected in text.getvalue()
 

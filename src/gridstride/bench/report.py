@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -110,13 +110,6 @@ def _spread(sample: Sample) -> str:
 
 def _colour(ratio: float) -> str:
     return "green" if ratio <= 2 else "yellow" if ratio <= 10 else "red"
-
-
-def show(results: Results, console: Console) -> None:
-    """Print the results; where the output is no terminal, wide enough not to break lines."""
-    if not console.is_terminal:
-        console.width = max(console.width, 160)
-    console.print(render(results))
 
 
 def as_json(results: Results) -> dict[str, Any]:
