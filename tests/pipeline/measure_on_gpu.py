@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import cases  # noqa: E402
+import cases
 
 
 class Gpu:

@@ -75,7 +75,7 @@ def test_jpeg_exif_orientation_is_applied(tmp_path: Path) -> None:
     Image.fromarray(stored).save(tmp_path / "a.jpg", exif=exif, quality=95)
     read = images.read_image(tmp_path / "a.jpg")
     assert read.shape == (32, 16)
-    assert read[:8].min() > 200 > 50 > read[-8:].max()
+    assert read[:8].min() > 200 and read[-8:].max() < 50
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.bmp"])

@@ -10,10 +10,10 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
 
 import numpy as np
@@ -80,14 +80,22 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def write_png(path: Path, image: npt.NDArray[np.uint8]) -> None:
-    """Write a grey 8-bit image as PNG, whole or not at all: to a temporary file beside `path`, which then takes its place."""
+    """Write a grey 8-bit image as PNG, whole or not at all. Raises `UsageError` where it cannot be written."""
     pillow = _pillow()
+    write_whole(path, lambda file: pillow.fromarray(image).save(file, format="PNG"))
+
+
+def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Have `fill` write to a temporary file beside `path`, which takes its place when all is written. Makes the folder if need be.
+
+    Raises `UsageError` where it cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("xb") as file:
-                pillow.fromarray(image).save(file, format="PNG")
+                fill(file)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

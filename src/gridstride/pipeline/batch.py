@@ -1,0 +1,191 @@
+"""Files through the pipeline: which images, where their edges go, and a record of each."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from gridstride.errors import GridstrideError, UsageError
+from gridstride.pipeline import images
+from gridstride.pipeline.images import Samples
+from gridstride.pipeline.stages import EdgePipeline, EdgeResult, StageRun
+from gridstride.pipeline.verify import StageCheck, verify
+
+ENDING = "-edges.png"
+"""What the name of an edge image ends with."""
+
+_LAYOUTS = {1: "grey", 3: "RGB", 4: "RGBA"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One image to do, and the file for its edges."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True)
+class ImageReport:
+    """What happened to one image. Seconds: `read` to decode the file, `prepare` for compiling, `verify` for NumPy's references."""
+
+    task: Task
+    height: int
+    width: int
+    channels: int
+    bits: int
+    stages: tuple[StageRun, ...]
+    checks: tuple[StageCheck, ...]
+    result: EdgeResult
+    read_seconds: float
+    prepare_seconds: float
+    verify_seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def layout(self) -> str:
+        """As a person says it: "RGB, 8 bit"."""
+        return f"{_LAYOUTS[self.channels]}, {self.bits} bit"
+
+    def as_json(self) -> dict[str, Any]:
+        """The image's entry in the JSON result."""
+        pixels = self.height * self.width
+        return {
+            "image": str(self.task.source),
+            "output": str(self.task.target),
+            "status": "ok" if self.passed else "failed",
+            "error": None,
+            "width": self.width,
+            "height": self.height,
+            "channels": self.channels,
+            "bits": self.bits,
+            "seconds": {"read": self.read_seconds, "prepare": self.prepare_seconds, "verify": self.verify_seconds},
+            "stages": [
+                {
+                    "stage": run.stage,
+                    "kernel": run.kernel,
+                    "grid": list(run.grid),
+                    "block": list(run.block),
+                    "max_error": check.max_error if math.isfinite(check.max_error) else None,
+                    "tolerance": check.tolerance,
+                    "differing_from_float32": check.differing,
+                    "passed": check.passed,
+                    "seconds": run.seconds,
+                    "pixels_per_second": pixels / run.seconds,
+                }
+                for run, check in zip(self.stages, self.checks, strict=True)
+            ],
+            "histogram": self.result.histogram.tolist(),
+        }
+
+
+def write_json(path: Path, device: str, entries: Sequence[dict[str, Any]]) -> None:
+    """Write the JSON result (schema 1): the device and one entry for each image. Raises `UsageError` where it cannot be written."""
+    text = json.dumps({"schema": 1, "device": device, "images": list(entries)}, indent=1, allow_nan=False) + "\n"
+    images.write_whole(path, lambda file: file.write(text.encode()))
+
+
+def failure_as_json(task: Task, error: GridstrideError) -> dict[str, Any]:
+    """The entry in the JSON result of an image that could not be done."""
+    failure = {"code": error.code, "message": str(error)}
+    return {"image": str(task.source), "output": None, "status": "error", "error": failure}
+
+
+def demo_photograph() -> AbstractContextManager[Path]:
+    """The photograph that comes with the package, as a file for the time of a `with` block."""
+    return as_file(files("gridstride.pipeline") / "photographs" / "dandelion.jpg")
+
+
+def plan(inputs: Sequence[Path], output: Path) -> list[Task]:
+    """The images named by `inputs` (files, and folders for the images in them), each with the file for its edges.
+
+    `output` is a PNG file if it ends in .png and one image is asked for by name, and a folder otherwise: there `photo.jpg` becomes
+    `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and then `photo.jpg-2-edges.png`.
+    Raises `UsageError` where a folder holds no images, or `output` cannot hold the results.
+    """
+    sources: list[Path] = []
+    for path in inputs:
+        if not path.is_dir():
+            sources.append(path)
+            continue
+        found = images.images_in(path)
+        if output.is_dir() and path.samefile(output):  # results of an earlier run are no new images
+            found = [file for file in found if not file.name.endswith(ENDING)]
+        sources += found
+    suffix = output.suffix.lower()
+    if not output.is_dir() and suffix in images.SUFFIXES:
+        if suffix != ".png":
+            raise UsageError(f"edges are written as PNG: name the output {output.with_suffix('.png')}, or a folder")
+        if len(inputs) > 1 or inputs[0].is_dir():
+            raise UsageError(f"{output} is one file, but several images were asked for: name a folder")
+        return [Task(sources[0], output)]
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file, but neither a PNG nor a folder that could hold the edges")
+    return [Task(source, output / name) for source, name in zip(sources, _names(sources), strict=True)]
+
+
+def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageReport:
+    """Read, run, check and write one image. `prepared` holds the layouts whose machine code was made, and is added to.
+
+    The edges are written even where a check fails: they show what is wrong. Raises `GridstrideError` of whatever kind stopped it.
+    """
+    start = time.perf_counter()
+    image = images.read_image(task.source)
+    read = time.perf_counter() - start
+    prepare = _prepare(image, pipeline, prepared)
+    run = pipeline.run(image)
+    start = time.perf_counter()
+    checks = verify(image, run.result)
+    verify_seconds = time.perf_counter() - start
+    images.write_png(task.target, run.result.edges)
+    return ImageReport(
+        task=task,
+        height=image.shape[0],
+        width=image.shape[1],
+        channels=_channels(image),
+        bits=image.dtype.itemsize * 8,
+        stages=run.stages,
+        checks=checks,
+        result=run.result,
+        read_seconds=read,
+        prepare_seconds=prepare,
+        verify_seconds=verify_seconds,
+    )
+
+
+def _prepare(image: Samples, pipeline: EdgePipeline, prepared: set[str]) -> float:
+    """Seconds to make the machine code for images like this one; 0 if that is done."""
+    layout = f"{_channels(image)} {image.dtype}"
+    if layout in prepared:
+        return 0.0
+    seconds = pipeline.warm_up(image)
+    prepared.add(layout)
+    return seconds
+
+
+def _channels(image: Samples) -> int:
+    return image.shape[2] if image.ndim == 3 else 1
+
+
+def _names(sources: Sequence[Path]) -> Iterable[str]:
+    """A file name of its own for the edges of each image."""
+    stems = [source.stem.lower() for source in sources]
+    taken: set[str] = set()
+    for source, stem in zip(sources, stems, strict=True):
+        base = source.stem if stems.count(stem) == 1 else source.name
+        name, number = base, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{base}-{number}"
+        taken.add(name.lower())
+        yield name + ENDING
