@@ -1,0 +1,125 @@
+"""A run as text for a terminal: what came out, how long it took, and each fault with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gridstride.findings import Dim3, Finding, Site
+from gridstride.report.model import CaseResult, RunResult
+from gridstride.report.source_lines import SourceLines
+
+_FIRST = 6
+"""Elements of an output shown."""
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+
+
+def summary(run: RunResult, *, detailed: bool) -> RenderableType:
+    """One launch with its outputs (`detailed`), or one line a case."""
+    if detailed:
+        return Group(*[_launch(case, run.device) for case in run.cases])
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, justify in (("case", "left"), ("kernel", "left"), ("status", "left"), ("time", "right"), ("outputs", "right")):
+        table.add_column(heading, justify="right" if justify == "right" else "left")
+    for case in run.cases:
+        status = Text(case.failure.code, style="red") if case.failure else Text("ok", style="green")
+        table.add_row(Text(case.name), Text(case.kernel), status, duration(case.seconds), str(len(case.outputs)))
+    failed = sum(case.failure is not None for case in run.cases)
+    total = sum(case.seconds or 0.0 for case in run.cases)
+    ending = f"{len(run.cases)} cases on {run.device}: {len(run.cases) - failed} ok, {failed} failed; kernels ran {duration(total)}"
+    return Group(table, Text(ending))
+
+
+def _launch(case: CaseResult, device: str) -> RenderableType:
+    head = f"{case.kernel} on {device}: {case.receipt.threads:,} threads in {duration(case.seconds)} on this machine's processor"
+    if not device.startswith("sim"):
+        head = f"{case.kernel} on {device}: {case.receipt.threads:,} threads in {duration(case.seconds)}"
+    if not case.outputs:
+        return Text(head)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("output", "type", "first elements", "min", "mean", "max"):
+        table.add_column(heading)
+    for position, values in case.outputs.items():
+        name = case.output_names.get(position, f"p{position}")
+        shape = ",".join(map(str, values.shape))
+        table.add_row(Text(name), Text(f"{values.dtype}[{shape}]"), Text(first_elements(values)), *_statistics(values))
+    return Group(Text(head), table)
+
+
+def first_elements(values: npt.NDArray[Any]) -> str:
+    """The first few elements in memory order, with … where there are more."""
+    flat = values.reshape(-1)
+    shown = " ".join(_number(value) for value in flat[:_FIRST])
+    return shown + (" …" if flat.size > _FIRST else "")
+
+
+def _statistics(values: npt.NDArray[Any]) -> tuple[str, str, str]:
+    """Minimum, mean and maximum; NaNs show, as they do in NumPy."""
+    if values.size == 0:
+        return "-", "-", "-"
+    with np.errstate(all="ignore"):
+        mean = values.mean(dtype=np.float64)
+        return _number(values.min()), _number(mean), _number(values.max())
+
+
+def _number(value: Any) -> str:
+    return str(int(value)) if isinstance(value, np.integer) else f"{float(value):.6g}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time with three digits and its unit; "-" where there is none."""
+    if seconds is None:
+        return "-"
+    for limit, scale, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        if seconds < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def finding(found: Finding, sources: SourceLines) -> Text:
+    """One finding over several lines: what, on which source line, which thread, which element, what to do."""
+    text = Text()
+    text.append(found.severity, style=_STYLES[found.severity]).append(f"[{found.code}] {found.kind}: ", style="bold")
+    text.append(found.message)
+    _append_site(text, found.kernel, found.site, sources)
+    if found.buffer is not None or found.address is not None:
+        text.append("\n  ").append(_target(found))
+    if found.other is not None:
+        text.append("\n  the other access:")
+        _append_site(text, found.kernel, found.other, sources)
+    if found.count > 1:
+        text.append(f"\n  {found.count:,} times")
+    if found.advice:
+        text.append("\n  what to do: ", style="bold").append(found.advice)
+    return text
+
+
+def _append_site(text: Text, kernel: str, site: Site, sources: SourceLines) -> None:
+    place = f"{site.file}:{site.line}" if site.line is not None else f"PTX line {site.ptx_line}" if site.ptx_line is not None else None
+    if place is not None:
+        text.append("\n  at ").append(place, style="bold")
+        source = sources.line(site.file, site.line)
+        if source:
+            text.append(f"\n    {site.line} | {source}")
+    text.append(f"\n  in kernel {kernel}")
+    if site.block is not None:
+        text.append(f", block {_dim(site.block)}")
+    if site.thread is not None:
+        text.append(f", thread {_dim(site.thread)}")
+
+
+def _target(found: Finding) -> str:
+    where = "" if found.address is None else f" (address {found.address:#x})"
+    space = f"{found.space} memory" if found.space else "memory"
+    if found.buffer is None:
+        return f"{space}{where}"
+    return f"{space}, {found.buffer}" + ("" if found.index is None else f"[{found.index}]") + where
+
+
+def _dim(value: Dim3) -> str:
+    return f"({value[0]}, {value[1]}, {value[2]})"
