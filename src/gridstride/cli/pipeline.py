@@ -111,6 +111,7 @@ def _show(console: Console, report: batch.ImageReport, device: str) -> None:
     console.print(table)
     prepared = f"machine code {_milliseconds(report.prepare_seconds)}, " if report.prepare_seconds else ""
     timings = f"{prepared}reading {_milliseconds(report.read_seconds)}, checking {_milliseconds(report.verify_seconds)}"
+    console.print("Errors on the scale of 0 to 255, against NumPy in float64; the last stage must equal NumPy in float32 exactly.")
     console.print(Text(f"Beside the stages: {timings}."))
     console.print(Text(f"Edges: {report.task.target}"), soft_wrap=True)
 

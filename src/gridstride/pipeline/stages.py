@@ -148,7 +148,8 @@ class EdgePipeline:
 
 def checked(image: npt.NDArray[Any]) -> Samples:
     """`image` in native byte order and without gaps. Raises `UsageError` where the pipeline cannot take it."""
-    if image.dtype not in (np.uint8, np.uint16):
+    native = image.dtype.newbyteorder("=")
+    if native not in (np.uint8, np.uint16):
         raise UsageError(f"the pipeline takes 8- and 16-bit images (uint8, uint16), not {image.dtype}")
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
         raise UsageError(
@@ -159,4 +160,4 @@ def checked(image: npt.NDArray[Any]) -> Samples:
         raise UsageError(f"the image has no pixels: it is {width} x {height}")
     if height * width > MAX_PIXELS:
         raise UsageError(f"the image has {height * width:,} pixels; {MAX_PIXELS:,} is the most that can be processed")
-    return np.ascontiguousarray(image, dtype=image.dtype.newbyteorder("="))
+    return np.ascontiguousarray(image, dtype=native)
