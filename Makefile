@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
 OUT ?= out
+# In worker processes, so that code that crashes one is a failed test and not the end of the run.
+PYTEST_ARGS ?= -n auto
 
 # A stamp says which dependencies are installed, so that a second run starts at once; it is written last, so that
 # an interrupted installation is taken up again.

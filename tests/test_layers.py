@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import gridstride
 
 ROOT = pathlib.Path(gridstride.__file__).parent
-ROOMS = (
-    "errors findings isa ptx ir passes lower machine frontends events observers report runtime arguments cases gallery pipeline bench cli pytest_plugin"
-).split()
+ROOMS = [
+    *("errors", "findings", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
+    *("arguments", "cases", "gallery", "pipeline", "bench", "cli", "pytest_plugin"),
+]
 # The builder of lane vectors is what operations are lowered with; the lowering has to know how memory is laid out.
 EXCEPTIONS = {("isa", "lower"), ("lower", "machine")}
 # Applications stand on the public interface: `import gridstride`, its errors, and types to annotate with.
