@@ -6,6 +6,7 @@
 //     and what a thread keeps across a barrier lives in an array indexed by the thread;
 //   * a loop that strides by the number of threads (grid-stride, block-stride) is turned inside out, so that the thread loop is
 //     innermost: thread by thread it would walk the whole array once per thread, which nobody would write on a CPU;
+//   * a guard that depends on nothing but the thread's index (`if (t < k)`) is the bound of the thread loop;
 //   * warp shuffles and ballots are loops over 32 lanes; atomics are plain updates, since one core runs this;
 //   * arithmetic is what the PTX does: std::fma stands where the CUDA compiler fused (one instruction with -march=native).
 // Compiled with `g++ -O3 -march=native`, nothing else. No intrinsics, no pragmas for vectorising: what the compiler makes of it.
@@ -200,10 +201,8 @@ KERNEL(reduce_tree, IN(float) in, OUT(float) out, int n) {
             s[t] = i < n ? in[i] : 0.f;
         }
         for (int k = 128; k > 0; k >>= 1)
-            THREADS(256) {
-                if (t < k)
-                    s[t] += s[t + k];
-            }
+            THREADS(k)
+                s[t] += s[t + k];
         out[bx] = s[0];
     }
 }
@@ -216,10 +215,8 @@ KERNEL(reduce_interleaved, IN(float) in, OUT(float) out, int n) {
             s[t] = i < n ? in[i] : 0.f;
         }
         for (int k = 1; k < 256; k *= 2)
-            THREADS(256) {
-                if (t % (2 * k) == 0)
-                    s[t] += s[t + k];
-            }
+            for (int t = 0; t < 256; t += 2 * k)
+                s[t] += s[t + k];
         out[bx] = s[0];
     }
 }
@@ -232,10 +229,9 @@ KERNEL(reduce_strided, IN(float) in, OUT(float) out, int n) {
             s[t] = i < n ? in[i] : 0.f;
         }
         for (int k = 1; k < 256; k *= 2)
-            THREADS(256) {
+            THREADS(128 / k) {
                 int j = 2 * k * t;
-                if (j < 256)
-                    s[j] += s[j + k];
+                s[j] += s[j + k];
             }
         out[bx] = s[0];
     }
@@ -280,20 +276,17 @@ KERNEL(scan_blelloch, IN(int) in, OUT(int) out) {
             s[2 * t + 1] = in[b + 2 * t + 1];
         }
         for (int k = 1; k < n; k <<= 1)
-            THREADS(256) {
+            THREADS(n / (2 * k)) {
                 int j = (t + 1) * 2 * k - 1;
-                if (j < n)
-                    s[j] += s[j - k];
+                s[j] += s[j - k];
             }
         s[n - 1] = 0;
         for (int k = n / 2; k > 0; k >>= 1)
-            THREADS(256) {
+            THREADS(n / (2 * k)) {
                 int j = (t + 1) * 2 * k - 1;
-                if (j < n) {
-                    int c = s[j];
-                    s[j] = c + s[j - k];
-                    s[j - k] = c;
-                }
+                int c = s[j];
+                s[j] = c + s[j - k];
+                s[j - k] = c;
             }
         THREADS(256) {
             out[b + 2 * t] = s[2 * t];
@@ -420,18 +413,17 @@ KERNEL(conv2d_tiled, IN(float) in, int ih, int iw, IN(float) k, OUT(float) o, in
             int ir = by * 16 + ty, ic = bx * 16 + tx;
             t[ty * 18 + tx] = (ir < ih && ic < iw) ? in[ir * iw + ic] : 0.f;
         }
-        THREADS_XY {
-            int ir = by * 16 + ty, ic = bx * 16 + tx;
-            if (ty >= 16 || tx >= 16)
-                continue;
-            if (ir >= oh || ic >= ow)
-                continue;
-            float s = 0;
-            for (int a = 0; a < 3; a++)
-                for (int b = 0; b < 3; b++)
-                    s = std::fma(t[(ty + a) * 18 + tx + b], k[a * 3 + b], s);
-            o[ir * ow + ic] = s;
-        }
+        for (int ty = 0; ty < 16; ++ty)
+            for (int tx = 0; tx < 16; ++tx) {
+                int ir = by * 16 + ty, ic = bx * 16 + tx;
+                if (ir >= oh || ic >= ow)
+                    continue;
+                float s = 0;
+                for (int a = 0; a < 3; a++)
+                    for (int b = 0; b < 3; b++)
+                        s = std::fma(t[(ty + a) * 18 + tx + b], k[a * 3 + b], s);
+                o[ir * ow + ic] = s;
+            }
     }
 }
 
@@ -622,19 +614,15 @@ KERNEL(shared_stride, IN(float) x, OUT(float) y, int st) {
 KERNEL(shared_atomic, IN(int) x, OUT(int) y, int n) {
     BLOCKS_X {
         int s[32];
-        THREADS_X {
-            if (tx < 32)
-                s[tx] = 0;
-        }
+        THREADS(32)
+            s[t] = 0;
         THREADS_X {
             int i = bx * block.x + tx;
             if (i < n)
                 s[x[i] & 31] += 1;
         }
-        THREADS_X {
-            if (tx < 32)
-                y[tx] += s[tx];
-        }
+        THREADS(32)
+            y[t] += s[t];
     }
 }
 
