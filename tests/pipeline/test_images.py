@@ -222,3 +222,30 @@ def test_failed_writing_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
         images.write_png(target, random_image(2, 2))
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def content_of(kind: str) -> bytes:
+    if kind == "JPEG":
+        buffer = io.BytesIO()
+        Image.fromarray(random_image(24, 24, 3)).save(buffer, "JPEG")
+        return buffer.getvalue()
+    image = random_image(12, 12, 3, dtype=np.uint16)
+    return encode.png(image) if kind == "PNG" else encode.tiff(image, deflate=True)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF"])
+def test_corrupt_files_give_an_image_or_one_sentence(tmp_path: Path, kind: str) -> None:
+    content = np.frombuffer(content_of(kind), np.uint8)
+    random = np.random.default_rng(11)
+    refused = 0
+    for _ in range(100):
+        corrupt = content.copy()
+        places = random.integers(0, corrupt.size, random.integers(1, 5))
+        corrupt[places] = random.integers(0, 256, places.size, np.uint8)
+        path = saved(tmp_path / "a", corrupt.tobytes())
+        try:
+            assert images.read_image(path).dtype in (np.uint8, np.uint16)
+        except (UsageError, UnsupportedError) as error:
+            refused += 1
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+    assert refused > 5

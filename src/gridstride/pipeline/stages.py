@@ -78,16 +78,15 @@ def edges(image: npt.ArrayLike, device: Any = None) -> EdgeResult:
 
     image: uint8 or uint16, shape (height, width) or (height, width, channels) with 1 (grey), 3 (RGB) or 4 (RGBA; alpha is not
     used) channels, at least one pixel and at most 2**28. Raises `UsageError` for anything else.
+    A named device is opened and the kernels are compiled once; for many images on a device of your own, keep an `EdgePipeline`.
     """
-    if device is None or isinstance(device, str):
-        device = gs.device() if device is None else gs.device(device)
-    return pipeline_on(device).run(np.asarray(image)).result
+    pipeline = _named_pipeline(device or "auto") if device is None or isinstance(device, str) else EdgePipeline(device)
+    return pipeline.run(np.asarray(image)).result
 
 
-@lru_cache(maxsize=4)
-def pipeline_on(device: Any) -> EdgePipeline:
-    """The pipeline compiled for `device`; kept, since compiling takes longer than a small image."""
-    return EdgePipeline(device)
+@lru_cache(maxsize=2)
+def _named_pipeline(name: str) -> EdgePipeline:
+    return EdgePipeline(gs.device(name))
 
 
 class EdgePipeline:
