@@ -3,10 +3,15 @@
 
 import gridstride.isa.bits
 import gridstride.isa.carry
+import gridstride.isa.convert
+import gridstride.isa.convert_float
 import gridstride.isa.divide
 import gridstride.isa.float32
 import gridstride.isa.float64
 import gridstride.isa.floatcompare
+import gridstride.isa.half
+import gridstride.isa.half_approx
+import gridstride.isa.half_compare
 import gridstride.isa.integer
 import gridstride.isa.logic
 import gridstride.isa.multiply
