@@ -19,7 +19,6 @@ from gridstride.cli import options
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
 from gridstride.pipeline.stages import EdgePipeline
-from gridstride.runtime.device import Device
 
 VERIFICATION_FAILED = 1
 
@@ -42,7 +41,7 @@ def command(
     raise typer.Exit(status)
 
 
-def run(inputs: list[Path], output: Path, device: Device, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
+def run(inputs: list[Path], output: Path, device: gs.Device, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
     """The command without its parsing; returns the exit status, the highest of those of all images.
 
     Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.

@@ -73,14 +73,14 @@ class PipelineRun:
     stages: tuple[StageRun, ...]
 
 
-def edges(image: npt.ArrayLike, device: Any = None) -> EdgeResult:
+def edges(image: npt.ArrayLike, device: gs.Device | str | None = None) -> EdgeResult:
     """Find the edges of `image` on `device` (a name as in `gs.device`, a device, or None for `gs.device()`).
 
     image: uint8 or uint16, shape (height, width) or (height, width, channels) with 1 (grey), 3 (RGB) or 4 (RGBA; alpha is not
     used) channels, at least one pixel and at most 2**28. Raises `UsageError` for anything else.
     A named device is opened and the kernels are compiled once; for many images on a device of your own, keep an `EdgePipeline`.
     """
-    pipeline = _named_pipeline(device or "auto") if device is None or isinstance(device, str) else EdgePipeline(device)
+    pipeline = EdgePipeline(device) if isinstance(device, gs.Device) else _named_pipeline(device or "auto")
     return pipeline.run(np.asarray(image)).result
 
 
@@ -92,7 +92,7 @@ def _named_pipeline(name: str) -> EdgePipeline:
 class EdgePipeline:
     """The compiled kernels on one device."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: gs.Device) -> None:
         self.device = device
         with as_file(files("gridstride.pipeline") / "kernels" / "edges.cu") as source:
             self._program = device.compile(source)
@@ -114,7 +114,7 @@ class EdgePipeline:
 
         with ExitStack() as stack:
 
-            def kept(array: Any) -> Any:
+            def kept(array: gs.Array) -> gs.Array:
                 return stack.enter_context(array)
 
             def stage(kernel: str, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> None:
