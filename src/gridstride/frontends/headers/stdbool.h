@@ -1,0 +1,2 @@
+// Stand-in for the C header: bool, true and false are words of C++.
+#pragma once

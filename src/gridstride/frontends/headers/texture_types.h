@@ -1,0 +1,3 @@
+// Stand-in for a part of the runtime that the compiler itself declares.
+#pragma once
+#include <cuda_runtime.h>
