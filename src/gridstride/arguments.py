@@ -73,7 +73,8 @@ def parse_arguments(texts: Sequence[str], kernel: str, parameter_names: Sequence
             scalars.update({alias: number for alias in (name, *parameter_names[position])})
     missing = [shown[i] for i in range(len(parameter_names)) if i not in found]
     if missing:
-        raise UsageError(f"{kernel} has {len(parameter_names)} parameters; no --arg for {', '.join(missing)}")
+        plural = "" if len(parameter_names) == 1 else "s"
+        raise UsageError(f"{kernel} has {len(parameter_names)} parameter{plural}; no --arg for {', '.join(missing)}")
     return ParsedArguments(tuple(found[i] for i in range(len(parameter_names))), scalars)
 
 

@@ -23,9 +23,14 @@ def as_json(run: RunResult) -> dict[str, Any]:
     return {"schema": SCHEMA, "device": run.device, "cases": [_case(case) for case in run.cases]}
 
 
+def json_text(run: RunResult) -> str:
+    """The published form as text."""
+    return json.dumps(as_json(run), indent=1, ensure_ascii=False, allow_nan=False)
+
+
 def write_json(run: RunResult, path: Path) -> None:
     """Write the run to `path`, replacing what is there only when all is written. Raises UsageError where it cannot be written."""
-    text = json.dumps(as_json(run), indent=1, allow_nan=False)
+    text = json_text(run) + "\n"
     _write(path, lambda file: file.write(text.encode()))
 
 
@@ -67,8 +72,11 @@ def _is_stream(path: Path) -> bool:
 
 def _write(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
     if _is_stream(path):
-        with path.open("wb") as stream:
-            fill(stream)
+        try:
+            with path.open("wb") as stream:
+                fill(stream)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
         return
     with _staged(path) as staged:
         with staged.open("wb") as file:

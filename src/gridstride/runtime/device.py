@@ -35,8 +35,13 @@ class LaunchShape:
     cluster: Dim3 | None = None
 
     @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+    @property
     def threads(self) -> int:
-        return math.prod(self.grid) * math.prod(self.block)
+        """Threads of the whole launch."""
+        return math.prod(self.grid) * self.threads_per_block
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,10 @@ class Device(ABC):
         """An array of zeros."""
         array = self.empty(shape, dtype, name=name)
         return array.copy_from(np.zeros(array.shape, array.dtype))
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything launched has ended."""
 
     def __repr__(self) -> str:
         return f"<gridstride.Device {self.name}>"

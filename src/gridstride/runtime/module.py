@@ -5,14 +5,19 @@ from __future__ import annotations
 import difflib
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import LaunchError, UnsupportedError, UsageError
+from gridstride.findings import Dim3
+from gridstride.frontends.resources import Resources
+from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.runtime.array import Array, Storage
@@ -21,39 +26,37 @@ from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
 
-if TYPE_CHECKING:
-    from gridstride.frontends.source import Resources
-
 
 class Kernel:
     """One kernel, launched as `kernel[grid, block](*arguments)`.
 
-    name: as the source has it; entry: as PTX has it (mangled). resources: what the compiler reported, None for plain PTX.
-    max_threads: the kernel's own bound on its block. static_shared: bytes a block uses apart from what a launch adds.
+    name: as people write it; entry: as PTX has it (mangled). parameter_bytes: the size of its parameter buffer.
+    static_shared: bytes of shared memory a block uses apart from what a launch adds. max_threads: the kernel's own bound on its block.
     """
 
     def __init__(
         self,
-        device: Device,
-        program: Any,
-        name: str,
+        module: Module,
         entry: str,
         parameters: Sequence[KernelParameter],
         parameter_bytes: int,
         *,
         static_shared: int = 0,
         max_threads: int | None = None,
-        resources: Resources | None = None,
     ) -> None:
-        self.device = device
-        self.program = program
-        self.name = name
+        self.module = module
+        self.device = module.device
+        self.name = module.source.names.display(entry)
         self.entry = entry
         self.parameters = tuple(parameters)
         self.parameter_bytes = parameter_bytes
         self.static_shared = static_shared
         self.max_threads = max_threads
-        self.resources = resources
+
+    @cached_property
+    def resources(self) -> Resources | None:
+        """What the kernel uses on the device, as the compiler reports it; None where nobody can tell (PTX, and no ptxas)."""
+        return self.module.source.resources(self.entry, self.device.spec.target)
 
     def __getitem__(self, dimensions: Any) -> Configured:
         """The kernel with its grid and block, each a number or up to three of them."""
@@ -72,7 +75,7 @@ class Kernel:
         return self.device.launch(self, shape, parameters, buffer_names(self.parameters, arguments, caller))
 
     def occupancy(self, shape: LaunchShape) -> Occupancy | None:
-        """How much of a multiprocessor the launch could fill; None where the kernel's registers are not known (plain PTX)."""
+        """How much of a multiprocessor the launch could fill; None where the kernel's registers are not known."""
         if self.resources is None:
             return None
         return occupancy(self.device.spec, math.prod(shape.block), self.resources.registers, self.static_shared + shape.shared)
@@ -85,7 +88,7 @@ class Kernel:
 class Configured:
     """A kernel with its grid and block."""
 
-    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    def __init__(self, kernel: Kernel, grid: Dim3, block: Dim3) -> None:
         self._kernel = kernel
         self._grid = grid
         self._block = block
@@ -100,55 +103,92 @@ class Configured:
         """
         if stream not in (None, 0):
             raise UnsupportedError("streams are not supported yet; leave stream out for the default stream")
-        shape = LaunchShape(
-            self._grid, self._block, shared_bytes(shared), bool(cooperative), None if cluster is None else as_dim3(cluster, "cluster")
-        )
+        blocks = None if cluster is None else as_dim3(cluster, "cluster")
+        shape = LaunchShape(self._grid, self._block, shared_bytes(shared), bool(cooperative), blocks)
         self._kernel.launch(shape, arguments, sys._getframe(1))
 
 
-class Module:
-    """The kernels of one source. `module["saxpy"]` finds a kernel by the name in the source or by its mangled name."""
+class Module(ABC):
+    """The kernels of one source on one device.
 
-    def __init__(self, device: Device, kernels: Sequence[Kernel], ptx: str, variables: Mapping[str, Storage]) -> None:
+    `module["saxpy"]` finds a kernel by any unambiguous spelling of its name: `saxpy`, `ns::saxpy`, `scale<float>`, the mangled name.
+    An instance of a template that was not compiled yet is compiled when it is asked for.
+    """
+
+    def __init__(self, device: Device, source: LoadedSource) -> None:
         self.device = device
-        self.ptx = ptx
-        self._variables = dict(variables)
-        self._kernels = {kernel.name: kernel for kernel in kernels}
-        self._by_entry = {kernel.entry: kernel for kernel in kernels}
+        self.source = source
+        self._kernels: dict[str, Kernel] = {}
+        self._instances: dict[str, Module] = {}
+
+    @property
+    def ptx(self) -> str:
+        return self.source.ptx
+
+    @property
+    @abstractmethod
+    def variables(self) -> Mapping[str, Storage]:
+        """The memory of the module's variables by name."""
+
+    @abstractmethod
+    def fresh(self) -> Module:
+        """The same code in new device memory: nothing that launches left behind is there, and module variables have their first values."""
+
+    @abstractmethod
+    def _make(self, entry: str) -> Kernel:
+        """The kernel of one entry."""
+
+    @abstractmethod
+    def _with_source(self, source: LoadedSource) -> Module:
+        """A module of the same source with more template instances, on the same device."""
 
     def __getitem__(self, name: str) -> Kernel:
-        kernel = self._kernels.get(name) or self._by_entry.get(name)
-        if kernel is None:
-            raise UsageError(f"there is no kernel {name!r} in this module{_hint(name, [*self._kernels, *self._by_entry], self._kernels)}")
-        return kernel
+        entry = self.source.names.find(name)
+        if entry is None:
+            return self._instance(name)
+        if entry not in self._kernels:
+            self._kernels[entry] = self._make(entry)
+        return self._kernels[entry]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kernels or name in self._by_entry
+        return isinstance(name, str) and self.source.names.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kernels)
+        return (self.source.names.display(entry) for entry in self.source.names.entries)
 
     def __len__(self) -> int:
-        return len(self._kernels)
+        return len(self.source.names.entries)
 
     def variable(self, name: str, dtype: npt.DTypeLike = np.uint8) -> Array:
         """A `__device__` or `__constant__` variable of the module as a flat array of `dtype`, to be read or set by the host."""
-        storage = self._variables.get(name)
+        storage = self.variables.get(name)
         if storage is None:
-            raise UsageError(f"there is no variable {name!r} in this module{_hint(name, list(self._variables), self._variables)}")
+            near = difflib.get_close_matches(name, self.variables, 1)
+            known = ", ".join(self._own_variables()) or "none"
+            raise UsageError(
+                f"{self.source.name} has no variable {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; it has {known}")
+            )
         element = np.dtype(dtype)
         if element.itemsize == 0 or storage.size % element.itemsize:
             raise UsageError(f"the variable {name!r} has {storage.size} bytes, which is no whole number of {element} elements")
         return Array(storage, storage.address, (storage.size // element.itemsize,), element)
 
+    def _instance(self, name: str) -> Kernel:
+        if name not in self._instances:
+            source = self.source.with_kernel(name)
+            own = self._own_variables()
+            if own:
+                # The new instance would come with variables of its own, and what the host wrote to these would silently not be there.
+                raise UsageError(
+                    f"{name} was not compiled with {self.source.name}, whose variables ({', '.join(own)}) it must share; "
+                    f"compile it with name_expressions=[{name!r}]"
+                )
+            self._instances[name] = self._with_source(source)
+        return self._instances[name][name]
+
+    def _own_variables(self) -> list[str]:
+        """The variables that the source declares; the compiler's own (texts of printf, say) begin with signs no C++ name has."""
+        return [name for name in self.variables if not name.startswith(("$", "_", "__"))]
+
     def __repr__(self) -> str:
-        return f"<gridstride.Module on {self.device}: {', '.join(self._kernels) or 'no kernels'}>"
-
-
-def _hint(name: str, candidates: Sequence[str], names: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, candidates, 1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    shown = list(names)[:8]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"; it has {', '.join(shown)}{more}" if shown else "; it has none"
+        return f"<gridstride.Module {self.source.name} on {self.device}: {', '.join(self) or 'no kernels'}>"

@@ -1,0 +1,135 @@
+"""The simulator as a device: kernels run on this machine's processor, memory is an arena of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridstride.errors import LaunchError
+from gridstride.frontends.source import LoadedSource, load_source
+from gridstride.machine import launch as engine
+from gridstride.machine.devices import DeviceSpec
+from gridstride.machine.limits import check_launch
+from gridstride.machine.memory import Memory
+from gridstride.machine.program import Program, load_program
+from gridstride.runtime.array import Storage
+from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape
+from gridstride.runtime.module import Kernel, Module
+from gridstride.runtime.output import write_standard_output
+from gridstride.runtime.parameters import KernelParameter
+
+_ALWAYS_FITS = 256
+"""Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
+
+
+class Simulator(Device):
+    """A simulated GPU. Every launch runs to its end before the call returns."""
+
+    def __init__(self, spec: DeviceSpec, *, seed: int | None = None, threads: int | None = None, budget: int | None = None) -> None:
+        super().__init__(f"sim:{spec.key}", spec)
+        self.seed = seed
+        self.threads = threads
+        self.budget = budget
+        self.memory = Memory()
+
+    def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
+        text = source if isinstance(source, str) else Path(fspath(source))
+        return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
+
+    def allocate(self, nbytes: int, name: str | None = None) -> Storage:
+        allocation = self.memory.allocate(nbytes, name=name or "")
+        memory = self.memory
+        return Storage(self, _Bytes(memory), allocation.address, nbytes, name, lambda: memory.free(allocation))
+
+    def launch(self, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]) -> LaunchOutcome:
+        resources = kernel.resources if shape.threads_per_block > _ALWAYS_FITS else None
+        check_launch(
+            self.spec,
+            shape.grid,
+            shape.block,
+            kernel.static_shared + shape.shared,
+            registers=resources.registers if resources else None,
+            max_threads=kernel.max_threads,
+        )
+        module = kernel.module
+        if not isinstance(module, SimulatedModule):
+            raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
+        outcome = engine.launch(
+            module.program,
+            kernel.entry,
+            grid=shape.grid,
+            block=shape.block,
+            parameters=parameters,
+            shared_bytes=shape.shared,
+            memory=self.memory,
+            device=self.spec,
+            options=engine.LaunchOptions(
+                seed=self.seed, threads=self.threads, budget=self.budget, cooperative=shape.cooperative, cluster=shape.cluster
+            ),
+            buffer_names=dict(names),
+            stdout=write_standard_output,
+        )
+        return LaunchOutcome(outcome.seconds, shape.threads)
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: every launch has ended when its call returns."""
+
+
+class SimulatedModule(Module):
+    """A module whose program runs on the simulator."""
+
+    device: Simulator
+
+    def __init__(self, device: Simulator, source: LoadedSource) -> None:
+        super().__init__(device, source)
+        names = {source.names.display(entry): entry for entry in source.names.entries}
+        self.program: Program = load_program(source.ptx, file_names=dict(source.files), entry_names=names)
+
+    @cached_property
+    def variables(self) -> Mapping[str, Storage]:
+        return {}
+
+    def fresh(self) -> SimulatedModule:
+        device = self.device
+        return SimulatedModule(Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget), self.source)
+
+    def _make(self, entry: str) -> Kernel:
+        layout = self.program.entries[entry]
+        declared = self.source.parameters(entry)
+        names = self.source.parameter_names(entry)
+        parameters = [
+            KernelParameter(
+                position,
+                (names[position] if names else "") or parameter.name,
+                parameter.name,
+                parameter.type,
+                parameter.size,
+                parameter.align,
+                parameter.offset,
+                declared[position].type if declared else None,
+            )
+            for position, parameter in enumerate(layout.parameters)
+        ]
+        return Kernel(self, entry, parameters, layout.parameter_bytes, static_shared=layout.static_shared, max_threads=layout.max_threads)
+
+    def _with_source(self, source: LoadedSource) -> SimulatedModule:
+        return SimulatedModule(self.device, source)
+
+
+class _Bytes:
+    """The simulator's memory as arrays see it."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        return self._memory.bytes_view(address, size)
+
+    def write(self, address: int, data: npt.NDArray[np.uint8]) -> None:
+        self._memory.bytes_view(address, data.size)[...] = data
