@@ -81,11 +81,11 @@ def truth_case(form: dict[str, Any]) -> Case:
 def form_case(text: str, *, immediates: Sequence[int] = (), leave_out: int = 0) -> Case:
     """A case of the one opcode `text`, its registers made from its signature: inputs a0, a1 …, outputs d0, d1 ….
 
-    `immediates` for its `imm` operands, in order; `leave_out` trailing optional arguments are not given. Carries
-    go through predicate registers like other operands.
+    `immediates` for its `imm` operands, in order; `leave_out` trailing optional arguments are not given, nor are
+    optional immediates. Carries go through predicate registers like other operands.
     """
     form = lookup(text)
-    tokens = list(form.operation.arguments)
+    tokens = [token for token in form.operation.arguments if token != "imm?"]
     for _ in range(leave_out):
         assert tokens.pop().endswith("?"), f"{text}: not optional"
     constants, inputs, operands = iter(immediates), [], []

@@ -53,8 +53,9 @@ def scalar(form: Form, a: int, b: int, c: int | None, a_part: int | None, b_part
 def vmad(form: Form, a: int, b: int, c: int, a_part: int | None, b_part: int | None, negate: int | None) -> int:
     negate = negate or 0
     x, y = _source(a, form.types[1], a_part), _source(b, form.types[2], b_part)
-    is_signed = form.types[1].signed or form.types[2].signed or negate != 0
-    addend = signed(c, 32) if is_signed else c
+    product_signed = form.types[1].signed or form.types[2].signed or bool(negate & 1)
+    is_signed = product_signed or bool(negate & 2)
+    addend = signed(c, 32) if product_signed else c
     product = -x * y if negate & 1 else x * y
     total = product + (-addend if negate & 2 else addend) + (1 if "po" in form else 0)
     total >>= {"": 0, "shr7": 7, "shr15": 15}[form.one_of("shr7", "shr15")]

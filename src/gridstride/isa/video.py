@@ -69,7 +69,15 @@ def _first_operation(cx: Lanes, name: str, form: Form, x: ir.Value, y: ir.Value,
             return cx.b.zext(cx.b.icmp_signed(_COMPARISONS[form.one_of(*_COMPARISONS)], x, y), cx.type(width))
         case _:
             amount = cx.b.and_(y, cx.const(width, 31)) if "wrap" in form else smallest(cx, y, cx.const(width, 32), False, width)
-            return cx.b.shl(x, amount) if name == "vshl" else cx.b.ashr(x, amount)
+            return _shift_up(cx, x, amount, width) if name == "vshl" else cx.b.ashr(x, amount)
+
+
+def _shift_up(cx: Lanes, x: ir.Value, amount: ir.Value, width: str) -> ir.Value:
+    """A 33-bit signed number up by 0 … 32 places, in 64 bits. By 32 it would not fit: what is far out of every range
+    is brought closer first, to a number that saturates alike and has the same (no) low bits."""
+    nearly = cx.b.shl(x, smallest(cx, amount, cx.const(width, 31), False, width))
+    fully = cx.b.shl(clamp(cx, nearly, -(1 << 40), 1 << 40, width), cx.const(width, 1))
+    return cx.select(cx.b.icmp_unsigned("==", amount, cx.const(width, 32)), fully, nearly)
 
 
 def _scalar(
@@ -138,8 +146,9 @@ def _vmad(cx: Lanes, form: Form, abc: Sequence[ir.Value], a_part: int | None, b_
     wide = "i128"
     a, b, c = abc
     x, y = _source(cx, a, form.types[1], a_part, wide), _source(cx, b, form.types[2], b_part, wide)
-    is_signed = form.types[1].signed or form.types[2].signed or negate != 0
-    product, addend = cx.b.mul(x, y), extend(cx, c, is_signed, wide)
+    product_signed = form.types[1].signed or form.types[2].signed or bool(negate & 1)  # c has the product's sign
+    is_signed = product_signed or bool(negate & 2)
+    product, addend = cx.b.mul(x, y), extend(cx, c, product_signed, wide)
     if negate & 1:
         product = cx.b.neg(product)
     total: ir.Value = cx.b.sub(product, addend) if negate & 2 else cx.b.add(product, addend)
@@ -211,7 +220,7 @@ for _opcode, _count in itertools.product(("vadd", "vsub", "vavrg", "vabsdiff", "
     operation(
         f"{_opcode}{_count}",
         types=_PAIRS if _is_set else _TRIPLES,
-        modifiers=f"{'|'.join(_COMPARISONS)} add?" if _is_set else "sat? add?",
+        modifiers=f"{'|'.join(_COMPARISONS)} add?" if _is_set else "sat|add?",
         operands=f"{'u32 = 0 1 u32' if _is_set else '0 = 1 2 0'} imm? imm? imm?",
         section="9.7.18",
         meaning=reference.packed_operation,
