@@ -69,10 +69,18 @@ def test_fma_rounds_the_exact_result_once(kind: str, seed: int) -> None:
 
 
 def test_fma_bf16_sees_an_addend_far_below_the_middle() -> None:
-    product_a, product_b = np.array([0x3F88] * 3, np.uint16), np.array([0x3F88] * 3, np.uint16)  # 1.0625 ** 2 = 1.12890625
+    """1.0625 ** 2 lies in the middle of 1.125 and 1.1328125."""
+    factor = np.array([0x3F88] * 3, np.uint16)
     tiny = np.array([0x0001, 0x8001, 0x0000], np.uint16)
-    # 1.12890625 lies in the middle of 1.125 and 1.1328125
-    assert floats(_run("fma.rn.bf16", product_a, product_b, tiny), "bf16").tolist() == [1.1328125, 1.125, 1.125]
+    assert floats(_run("fma.rn.bf16", factor, factor, tiny), "bf16").tolist() == [1.1328125, 1.125, 1.125]
+
+
+def test_fma_f16_sees_an_addend_far_below_the_middle() -> None:
+    """3 * 683 / 2048 lies in the middle of 1 and 1 + 2**-10, and needs one bit more than float32 has with the addend."""
+    three, third = np.array([0x4200] * 3, np.uint16), np.array([0x3556] * 3, np.uint16)
+    tiny = np.array([0x0001, 0x8001, 0x0000], np.uint16)
+    assert floats(third, "f16")[0] == 683 / 2048
+    assert floats(_run("fma.rn.f16", three, third, tiny), "f16").tolist() == [1 + 2**-10, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("opcode", ["add", "sub", "mul"])
