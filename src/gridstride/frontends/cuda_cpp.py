@@ -154,7 +154,11 @@ def _own_identity() -> str:
 
 _NO_USE_FOR = re.compile(r"-O[0-3s]?|--optimize=\d|--?expt-relaxed-constexpr|-expt-relaxed-constexpr|--generate-line-info|-lineinfo")
 _OTHER_NAME = {"--expt-extended-lambda": "--extended-lambda", "-expt-extended-lambda": "--extended-lambda"}
+# A person's macros come after the compiler's own declarations, so that `-D T=float` does not rename what those call T.
+_DEFINES_HEADER = "gridstride_defines.h"
 _OWN_STDINT = re.compile(r"\b(?:typedef|using)\b[^;{}]*\bu?int(?:8|16|32|64)_t\b\s*(?:=|;)")
+# What the compiler calls the place of the name expressions.
+_NAME_MAP = "__nv_name_map"
 _EXPRESSION_REFUSED = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
 
 
@@ -186,6 +190,8 @@ class _Unit:
     def device_headers(self) -> dict[str, str]:
         """Texts for the compiler to take in place of files: headers with host code in them, and host-only headers."""
         replaced = empty_headers(self.included.standard)
+        own = [define.partition("=") for define in self.options.defines if not _speaks_to_the_compiler(define)]
+        replaced[_DEFINES_HEADER] = "".join(f"#define {name} {value if equals else 1}\n" for name, equals, value in own)
         for name, path in self.included.names.items():
             if path is None:
                 continue
@@ -198,11 +204,11 @@ class _Unit:
     def command(self, arch: str) -> list[str]:
         """The compiler's options."""
         options = self.options
-        command = [f"--gpu-architecture={arch}", *(f"-D{define}" for define in options.defines)]
+        command = [f"--gpu-architecture={arch}", *(f"-D{define}" for define in options.defines if _speaks_to_the_compiler(define))]
         command += [f"-I{folder}" for folder in options.include_dirs]
         if self.source_folder is not None:
             command.append(f"-I{self.source_folder.absolute()}")
-        command += [f"-I{_STAND_INS}", "--pre-include=nvcc_implicit.h"]
+        command += [f"-I{_STAND_INS}", "--pre-include=nvcc_implicit.h", f"--pre-include={_DEFINES_HEADER}"]
         if options.line_info:
             command.append("--generate-line-info")
         if _OWN_STDINT.search(self.text) or any(_OWN_STDINT.search(text) for text in self.included.files.values()):
@@ -216,9 +222,8 @@ class _Unit:
     def key(self, product: str, arch: str, expressions: tuple[str, ...]) -> str:
         headers = {str(path): text for path, text in self.included.files.items()}
         folder = None if self.source_folder is None else str(self.source_folder.absolute())
-        return key_of(
-            product, nvrtc.build_identity(), _own_identity(), self.text, self.file_name, folder, headers, self.command(arch), expressions
-        )
+        compiler = [nvrtc.build_identity(), _own_identity(), self.command(arch), self.options.defines]
+        return key_of(product, compiler, self.text, self.file_name, folder, headers, expressions)
 
     def compile(self, expressions: tuple[str, ...]) -> CompiledSource:
         arch = self.options.virtual_arch
@@ -231,6 +236,9 @@ class _Unit:
         output, used = self._run(arch, "ptx", expressions, launched, ())
         diagnostics = self._diagnostics(output.log)
         if output.code is None:
+            refused = [name for name in expressions if normalised(name) in _refused(output.log)]
+            if refused and not any(d.severity == "error" for d in diagnostics):
+                raise UsageError(f"{', '.join(map(repr, refused))} names no kernel of {self.file_name} and no instance of a template there")
             raise compile_error(self.file_name, diagnostics, output.log)
         ptx = self._with_plain_file_names(output.code.decode())
         names = {name: output.lowered_names[name] for name in used}
@@ -266,9 +274,11 @@ class _Unit:
                 headers=self.device_headers,
                 name_expressions=wanted,
             )
+            if output.invalid_option and "--gpu-architecture" in output.log:
+                raise UsageError(f"this compiler has no target {arch}: it takes {', '.join(nvrtc.supported_architectures())}")
             if output.invalid_option:
                 raise UsageError(f"the compiler does not take these options for {self.file_name}: {_option_complaint(output.log)}")
-            refused = {normalised(name) for name in _EXPRESSION_REFUSED.findall(output.log)}
+            refused = _refused(output.log)
             remaining = tuple(name for name in wanted if name in asked or normalised(name) not in refused)
             if output.code is not None or remaining == wanted:
                 return output, wanted
@@ -279,10 +289,7 @@ class _Unit:
         folders = [_STAND_INS, *(Path(option.partition("=")[2]) for option in nvrtc.header_options())]
         shown: list[Diagnostic] = []
         for diagnostic in outside(parse_log(log), folders):
-            if diagnostic.file == "__nv_name_map":
-                if (match := _EXPRESSION_REFUSED.search(diagnostic.message)) is not None:
-                    message = f"{match.group(1)!r} names no kernel or template of this source"
-                    shown.append(Diagnostic("error", self.file_name, 1, 0, message, ""))
+            if diagnostic.file == _NAME_MAP:
                 continue
             if diagnostic.file == self.compiler_file_name:
                 shown.append(replace(explained(diagnostic, self.device.host_functions, lines), file=self.file_name))
@@ -305,6 +312,16 @@ class _Unit:
         return CompiledSource(
             self.text, self.file_name, self.options, ptx, names, warnings, self.included.files, self.device.host_functions, self
         )
+
+
+def _refused(log: str) -> set[str]:
+    """The name expressions that the compiler found no meaning for."""
+    return {normalised(name) for name in _EXPRESSION_REFUSED.findall(log)}
+
+
+def _speaks_to_the_compiler(define: str) -> bool:
+    """Is it a macro that the compiler's own declarations look at?"""
+    return define.startswith("_") or define.partition("=")[0] == "NDEBUG"
 
 
 def _option_complaint(log: str) -> str:

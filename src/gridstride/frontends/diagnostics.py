@@ -14,6 +14,7 @@ Severity = Literal["error", "warning", "note"]
 _HEADLINE = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|note|remark)(?: #(?P<code>[\w-]+))?: (?P<message>.*)$"
 )
+_AT_END = re.compile(r"^At end of source: (?:catastrophic )?error: (?P<message>.*)$")
 _SUMMARY = re.compile(
     r"^(\d+ errors? detected in the compilation of|\d+ catastrophic errors? detected|Compilation terminated|Remark: The warnings can be suppressed)"
 )
@@ -21,7 +22,7 @@ _SUMMARY = re.compile(
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message of the compiler. `line` and `column` count from 1, `column` 0 when there is no caret; `context` are lines that explain it."""
+    """One message of the compiler. `line` and `column` count from 1 and are 0 where the compiler gives none; `context` are lines that explain it."""
 
     severity: Severity
     file: str
@@ -33,7 +34,7 @@ class Diagnostic:
 
     def render(self) -> str:
         """The message with its place, its source line and a caret below the column it means."""
-        place = f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+        place = ":".join([self.file, *(str(number) for number in (self.line, self.column) if number)])
         lines = [f"{place}: {self.severity}: {self.message}"]
         if self.source_line.strip():
             lines.append(f"    {self.source_line}")
@@ -49,7 +50,7 @@ def parse_log(log: str) -> tuple[Diagnostic, ...]:
     found: list[Diagnostic] = []
     block: list[str] = []
     for line in [*log.splitlines(), "end(0): note: end"]:
-        if _HEADLINE.match(line):
+        if _HEADLINE.match(line) or _AT_END.match(line):
             if block:
                 found.append(_diagnostic(block))
             block = [line]
@@ -59,6 +60,8 @@ def parse_log(log: str) -> tuple[Diagnostic, ...]:
 
 
 def _diagnostic(block: Sequence[str]) -> Diagnostic:
+    if at_end := _AT_END.match(block[0]):
+        return Diagnostic("error", "at the end of the source", 0, 0, at_end["message"], "")
     match = _HEADLINE.match(block[0])
     assert match is not None
     rest = [line for line in block[1:] if line.strip()]

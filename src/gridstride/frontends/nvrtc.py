@@ -74,6 +74,12 @@ def build_identity() -> str:
     return f"nvrtc {major}.{minor}"
 
 
+def supported_architectures() -> tuple[str, ...]:
+    """The targets that the compiler knows, as "sm_90"."""
+    nvrtc = _bindings()
+    return tuple(f"sm_{number}" for number in _checked(nvrtc.nvrtcGetSupportedArchs()))
+
+
 @cache
 def header_options() -> tuple[str, ...]:
     """The options that let sources include NVIDIA's headers (cuda_fp16.h, cooperative_groups.h, cuda/atomic, cub/block/…).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gridstride.errors import UnsupportedError, UsageError
@@ -43,14 +43,19 @@ class LoadedSource:
 
     @cached_property
     def signatures(self) -> tuple[KernelSignature, ...]:
-        """The kernels as CUDA C++ declares them; none for PTX."""
-        return () if self.compiled is None else kernel_signatures([self.text, *self.compiled.files.values()])
+        """The kernels as CUDA C++ declares them: for a PTX file, in the source that its line information names, if it lies beside it."""
+        if self.compiled is not None:
+            return kernel_signatures([self.text, *self.compiled.files.values()])
+        if self.path is None:
+            return ()
+        beside = (self.path.parent / PurePosixPath(file).name for file in self.files.values())
+        return kernel_signatures(_read(file) for file in beside if file.suffix in _CUDA_SUFFIXES and file.is_file())
 
     @cached_property
     def names(self) -> KernelNames:
         """How people's names for kernels lead to entries."""
         lowered = {} if self.compiled is None else self.compiled.names
-        templates = frozenset(s.name for s in self.signatures if s.is_template)
+        templates = frozenset(s.name for s in self.signatures if s.is_template) if self.kind == "cuda" else frozenset()
         return KernelNames(tuple(self.parameters_by_entry), lowered, self.name, templates)
 
     @cached_property
@@ -87,9 +92,13 @@ class LoadedSource:
         """
         if self.names.find(kernel) is not None:
             return self
-        base, angle, _ = kernel.partition("<")
-        if angle and base.split("::")[-1].strip() in self.names.templates:
-            return self.with_instances([kernel])
+        base, angle, arguments = kernel.partition("<")
+        written = tuple(base.strip().removeprefix("::").split("::"))
+        paths = {s.path for s in self.signatures if s.is_template and s.path[-len(written) :] == written}
+        if angle and len(paths) == 1:
+            return self.with_instances(["::".join(paths.pop()) + angle + arguments])
+        if angle and paths:
+            raise UsageError(f"{kernel!r} means {len(paths)} templates of {self.name}: {', '.join(sorted(map('::'.join, paths)))}")
         self.names.entry(kernel)
         return self
 
@@ -108,8 +117,9 @@ class LoadedSource:
     def parameter_names(self, kernel: str) -> tuple[str, ...] | None:
         """The names of a kernel's parameters by position: the source's, or those that hand-written PTX gives; None where nobody named them."""
         entry = self.entry(kernel)
-        if self.compiled is None:
-            return ptx_file.own_parameter_names(entry, self.parameters_by_entry[entry])
+        own = ptx_file.own_parameter_names(entry, self.parameters_by_entry[entry])
+        if own is not None:
+            return own
         parameters = self.parameters(kernel)
         if parameters is not None:
             return tuple(parameter.name for parameter in parameters)

@@ -1,0 +1,156 @@
+"""`gridstride compile`: CUDA C++ to PTX, and what each kernel needs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gridstride.cli.options import console, write_json
+from gridstride.errors import UsageError
+from gridstride.frontends.resources import ResourceReport
+from gridstride.frontends.source import LoadedSource, load_source
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A .cu or .ptx file.")],
+    arch: Annotated[str, typer.Option("--arch", metavar="ARCH", help="Compute capability to compile for: sm_90, sm_80, 7.5, …")] = "sm_90",
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", "--include", metavar="FOLDER", help="Look for headers here. Repeat for more.")
+    ] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="Define a macro. Repeat for more.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="OPTION", help="An option for the compiler, such as --use_fast_math. Repeat for more."),
+    ] = None,
+    kernel: Annotated[str | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel.")] = None,
+    template: Annotated[
+        list[str] | None, typer.Option("--template", metavar="'NAME<…>'", help="Compile this template instance. Repeat for more.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the PTX to FILE.")] = None,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead of the table; with --kernel, that kernel's alone.")] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON to FILE (- for standard output).")
+    ] = None,
+) -> None:
+    """Compile CUDA C++ to PTX and show what each kernel needs: registers, spills, stack, shared memory, barriers.
+
+    Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
+    """
+    loaded = load_source(
+        Path(source), arch=arch, include_dirs=include or (), defines=define or (), options=option or (), name_expressions=template or ()
+    )
+    if template and loaded.compiled is None:
+        raise UsageError(f"{source} is PTX: templates can only be instantiated from CUDA C++")
+    if kernel is not None:
+        loaded = loaded.with_kernel(kernel)
+    entries = list(loaded.names.entries) if kernel is None else [loaded.entry(kernel)]
+    if loaded.log:
+        print(loaded.log, file=sys.stderr)
+    if output is not None:
+        _write(output, loaded.ptx)
+    if ptx:
+        sys.stdout.write(loaded.ptx if kernel is None else entry_text(loaded.ptx, entries[0]))
+        if json is None:
+            return
+    report = loaded.resource_report(None if loaded.kind == "cuda" else arch)
+    if json is not None:
+        write_json(json, describe(loaded, report, entries))
+    if json != "-" and not ptx:
+        _print(loaded, report, entries)
+
+
+def describe(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -> dict[str, Any]:
+    """The report as a JSON document; sizes are in bytes. A kernel's `resources` are null where nobody can tell, and `reason` says why."""
+    return {
+        "schema": 1,
+        "source": loaded.name,
+        "kind": loaded.kind,
+        "arch": report.arch,
+        "reason": report.reason,
+        "log": loaded.log,
+        "kernels": [
+            {
+                "name": loaded.names.display(entry),
+                "entry": entry,
+                "parameters": _parameters(loaded, entry),
+                "resources": report.kernels[entry].to_json() if entry in report.kernels else None,
+            }
+            for entry in entries
+        ],
+    }
+
+
+def _parameters(loaded: LoadedSource, entry: str) -> list[dict[str, str | None]]:
+    known = loaded.parameters(entry)
+    if known is not None:
+        return [{"name": p.name or None, "type": p.type} for p in known]
+    names = loaded.parameter_names(entry) or (None,) * len(loaded.parameters_by_entry[entry])
+    return [{"name": name, "type": None} for name in names]
+
+
+def entry_text(ptx: str, entry: str) -> str:
+    """The PTX of one entry function, from its linkage to its closing brace. Raises UsageError when the text has no such entry."""
+    match = re.search(rf"^[^\n]*\.entry\s+{re.escape(entry)}(?![\w$])", ptx, re.MULTILINE)
+    if match is None:
+        raise UsageError(f"there is no entry {entry} in this PTX")
+    depth = 0
+    # Comments and strings of `.file`-like directives inside a function hold no braces of their own in what the compiler writes.
+    for brace in re.finditer(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"|[{}]", ptx[match.start() :], re.DOTALL):
+        if brace.group() == "{":
+            depth += 1
+        elif brace.group() == "}":
+            depth -= 1
+            if depth == 0:
+                return ptx[match.start() : match.start() + brace.end()] + "\n"
+    return ptx[match.start() :]
+
+
+def _write(output: Path, ptx: str) -> None:
+    try:
+        output.write_text(ptx, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+
+
+def _print(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not entries:
+        templates = ", ".join(sorted(loaded.names.templates))
+        more = f"; it has templates ({templates}): name an instance with --template" if templates else ""
+        print(f"{loaded.name} compiles for {report.arch} and has no kernels{more}")
+        return
+    version = re.search(r"^\.version\s+(\S+)", loaded.ptx, re.MULTILINE)
+    table = Table(title=f"{loaded.name}: PTX {version.group(1) if version else '?'}, resources on {report.arch}", title_justify="left")
+    table.add_column("kernel", overflow="fold")
+    for column in ("registers", "shared B", "stack B", "spill stores B", "spill loads B", "barriers"):
+        table.add_column(column, justify="right")
+    table.add_column("parameters", overflow="fold")
+    for entry in entries:
+        need = report.kernels.get(entry)
+        numbers = ["-"] * 6
+        if need is not None:
+            numbers = [
+                str(n)
+                for n in (need.registers, need.shared_bytes, need.stack_bytes, need.spill_store_bytes, need.spill_load_bytes, need.barriers)
+            ]
+        # Text, not markup: a name may hold brackets.
+        table.add_row(Text(loaded.names.display(entry)), *numbers, Text(_parameter_text(loaded, entry)))
+    console().print(table)
+    if report.reason is not None:
+        print(f"No resources: {report.reason}")
+
+
+def _parameter_text(loaded: LoadedSource, entry: str) -> str:
+    parts = []
+    for position, parameter in enumerate(_parameters(loaded, entry)):
+        words = [word for word in (parameter["type"], parameter["name"]) if word]
+        parts.append(" ".join(words) or f"#{position}")
+    return ", ".join(parts)
