@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -276,6 +277,27 @@ def test_name_expressions_give_instances() -> None:
 def test_nvidias_headers_come_with_the_compiler() -> None:
     text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void k(__half* a) { a[0] = __hadd(a[1], a[2]); }\n"
     assert "add.f16" in compile_cuda(text).ptx or "add.rn.f16" in compile_cuda(text).ptx
+
+
+def test_a_cache_that_cannot_be_written_hinders_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    script = (
+        'from gridstride.frontends.source import load_source; print(load_source("#include <cuda_fp16.h>\\n__global__ void k() {}\\n").kind)'
+    )
+    environment = {**os.environ, "GRIDSTRIDE_CACHE_DIR": str(tmp_path / "file")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "cuda\n"
+
+
+def test_nvidias_headers_are_unpacked_only_where_they_may_be_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never() -> tuple[str, ...]:
+        raise AssertionError("the headers are not needed")
+
+    monkeypatch.setattr(nvrtc, "header_options", never)
+    compile_cuda("#include <cstdio>\n#include <vector>\n#include <cuda_runtime.h>\n__global__ void k() {}\n")
+    for text in ("#include <cuda_fp16.h>\n", "#include <tuple>\n", "#define H <cstdio>\n#include H\n"):
+        with pytest.raises(AssertionError):
+            compile_cuda(text)
 
 
 def test_resources_of_spilling_shared_and_stack() -> None:

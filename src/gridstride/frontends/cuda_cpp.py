@@ -14,7 +14,7 @@ from gridstride.frontends import nvrtc
 from gridstride.frontends.cache import DiskCache, key_of
 from gridstride.frontends.diagnostics import Diagnostic, compile_error, explained, outside, parse_log
 from gridstride.frontends.host_code import DeviceCode, device_code
-from gridstride.frontends.host_headers import empty_headers
+from gridstride.frontends.host_headers import HOST_ONLY, empty_headers
 from gridstride.frontends.includes import Inclusions, inclusions
 from gridstride.frontends.names import normalised
 from gridstride.frontends.resources import ResourceReport, Resources, parse_assembler_log
@@ -156,6 +156,8 @@ _NO_USE_FOR = re.compile(r"-O[0-3s]?|--optimize=\d|--?expt-relaxed-constexpr|-ex
 _OTHER_NAME = {"--expt-extended-lambda": "--extended-lambda", "-expt-extended-lambda": "--extended-lambda"}
 # A person's macros come after the compiler's own declarations, so that `-D T=float` does not rename what those call T.
 _DEFINES_HEADER = "gridstride_defines.h"
+# Stand-ins that hand on to NVIDIA's C++ library.
+_ON_LIBCUXX = frozenset({"array", "functional", "tuple", "type_traits"})
 _OWN_STDINT = re.compile(r"\b(?:typedef|using)\b[^;{}]*\bu?int(?:8|16|32|64)_t\b\s*(?:=|;)")
 # What the compiler calls the place of the name expressions.
 _NAME_MAP = "__nv_name_map"
@@ -200,6 +202,14 @@ class _Unit:
             if stripped != self.included.files[path]:
                 replaced[name] = stripped
         return replaced
+
+    @property
+    def header_options(self) -> tuple[str, ...]:
+        """NVIDIA's headers, where the source may include any of them: unpacking them takes a quarter of a second, once."""
+        own = (name for name in self.included.standard if name not in HOST_ONLY)
+        if self.included.complete and all((_STAND_INS / name).is_file() and name not in _ON_LIBCUXX for name in own):
+            return ()
+        return nvrtc.header_options()
 
     def command(self, arch: str) -> list[str]:
         """The compiler's options."""
@@ -263,7 +273,7 @@ class _Unit:
         self, arch: str, product: str, asked: tuple[str, ...], launched: tuple[str, ...], more_options: tuple[str, ...]
     ) -> tuple[nvrtc.NvrtcOutput, tuple[str, ...]]:
         """Compile; instances that the host part launches (rather than a person asked for) are dropped if they mean nothing here."""
-        command = [*self.command(arch), *more_options, *nvrtc.header_options()]
+        command = [*self.command(arch), *more_options, *self.header_options]
         wanted = (*asked, *launched)
         while True:
             output = nvrtc.compile_program(
@@ -286,7 +296,7 @@ class _Unit:
 
     def _diagnostics(self, log: str) -> tuple[Diagnostic, ...]:
         lines = self.text.splitlines()
-        folders = [_STAND_INS, *(Path(option.partition("=")[2]) for option in nvrtc.header_options())]
+        folders = [_STAND_INS, *(Path(option.partition("=")[2]) for option in self.header_options if "=" in option)]
         shown: list[Diagnostic] = []
         for diagnostic in outside(parse_log(log), folders):
             if diagnostic.file == _NAME_MAP:

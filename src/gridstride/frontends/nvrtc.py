@@ -5,6 +5,7 @@ Everything of NVIDIA's is imported when it is first used, so that PTX files run 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -101,8 +102,14 @@ def _bundled_headers() -> Path:
     place = cache_directory() / f"nvrtc-headers-{build_identity().split()[-1]}"
     if place.is_dir():
         return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    working = Path(tempfile.mkdtemp(prefix="nvrtc-headers-", dir=place.parent))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        working = Path(tempfile.mkdtemp(prefix="nvrtc-headers-", dir=place.parent))
+    except OSError:
+        # No cache folder can be written: the headers live as long as the process.
+        temporary = tempfile.mkdtemp(prefix="gridstride-nvrtc-headers-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return Path(temporary)
     try:
         output = compile_program("", "unpack.cu", [f"--use-bundled-headers={working}"], "ptx")
         if output.code is None:
