@@ -1,8 +1,12 @@
 """Importing this module fills the registry: one line for each file of an instruction family."""
 # ruff: noqa: F401
 
+import gridstride.isa.addresses
+import gridstride.isa.approximate
+import gridstride.isa.approximate64
 import gridstride.isa.bits
 import gridstride.isa.carry
+import gridstride.isa.control
 import gridstride.isa.convert
 import gridstride.isa.convert_float
 import gridstride.isa.divide
@@ -14,6 +18,8 @@ import gridstride.isa.half_approx
 import gridstride.isa.half_compare
 import gridstride.isa.integer
 import gridstride.isa.logic
+import gridstride.isa.memory
 import gridstride.isa.multiply
 import gridstride.isa.select
 import gridstride.isa.video
+import gridstride.isa.warp

@@ -96,7 +96,7 @@ def set_(cx: Lanes, form: Form, a: Value, b: Value, c: Value | None) -> Value:
     meaning=reference.testp,
 )
 def testp(cx: Lanes, form: Form, a: Value) -> Value:
-    """By the magnitude's bits, which grow with the magnitude. Zero is neither normal nor subnormal."""
+    """By the magnitude's bits, which grow with the magnitude. Zero counts as normal."""
     kind, fraction_bits = (f"i{form.type.bits}", 23 if form.type.bits == 32 else 52)
     infinity = ((1 << (form.type.bits - 1 - fraction_bits)) - 1) << fraction_bits
     magnitude = cx.b.and_(cx.cast(a, kind), cx.const(kind, (1 << (form.type.bits - 1)) - 1))
@@ -104,8 +104,9 @@ def testp(cx: Lanes, form: Form, a: Value) -> Value:
     def below(limit: int) -> Value:
         return cx.b.icmp_unsigned("<", magnitude, cx.const(kind, limit))
 
-    one = cx.const(kind, 1)
-    match form.one_of("finite", "infinite", "number", "notanumber", "normal"):
+    # Wraps round for zero, which so is not below.
+    subnormal = cx.b.icmp_unsigned("<", cx.b.sub(magnitude, cx.const(kind, 1)), cx.const(kind, (1 << fraction_bits) - 1))
+    match form.one_of("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
         case "finite":
             return below(infinity)
         case "infinite":
@@ -115,6 +116,5 @@ def testp(cx: Lanes, form: Form, a: Value) -> Value:
         case "notanumber":
             return cx.b.not_(below(infinity + 1))
         case "normal":
-            smallest = cx.const(kind, 1 << fraction_bits)
-            return cx.b.icmp_unsigned("<", cx.b.sub(magnitude, smallest), cx.const(kind, infinity - (1 << fraction_bits)))
-    return cx.b.icmp_unsigned("<", cx.b.sub(magnitude, one), cx.const(kind, (1 << fraction_bits) - 1))
+            return cx.b.and_(below(infinity), cx.b.not_(subnormal))
+    return subnormal

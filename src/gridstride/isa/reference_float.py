@@ -6,6 +6,7 @@ What PTX leaves open (NaN payloads, which of several NaN stays) is as an H200 do
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -192,7 +193,7 @@ def arithmetic(form: Form, *operands: int) -> int:
     return saturated(result) if "sat" in form else result
 
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[..., int]] = {
     "add": add,
     "sub": subtract,
     "mul": multiply,
@@ -293,7 +294,7 @@ def testp(form: Form, a: int) -> int:
         "infinite": fmt.is_infinite(a),
         "number": not fmt.is_nan(a),
         "notanumber": fmt.is_nan(a),
-        "normal": 1 << fmt.fraction_bits <= fmt.magnitude(a) < fmt.infinity,
+        "normal": fmt.magnitude(a) < fmt.infinity and not fmt.is_subnormal(a),  # zero included
         "subnormal": fmt.is_subnormal(a),
     }
     return int(answers[form.one_of(*answers)])
