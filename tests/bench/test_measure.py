@@ -56,6 +56,9 @@ class FakeSimulator(Simulator):
         self.seconds, self.wrong, self.error = seconds, wrong, error
         self.load_seconds = 0.0
 
+    def start(self) -> float:
+        return 0.0
+
     def stage(self, case: LaunchRequest, arrays: Sequence[Any]) -> Staged:
         if self.error:
             raise LaunchError(self.error)
@@ -125,11 +128,11 @@ def test_unknown_kernel_wrong() -> None:
 def test_the_cache_is_put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
 
-    monkeypatch.setenv("GRIDSTRIDE_CACHE", "before")
+    monkeypatch.setenv("GRIDSTRIDE_CACHE_DIR", "before")
     with empty_cache(tmp_path):
-        assert os.environ["GRIDSTRIDE_CACHE"] == str(tmp_path)
-    assert os.environ["GRIDSTRIDE_CACHE"] == "before"
-    monkeypatch.delenv("GRIDSTRIDE_CACHE")
+        assert os.environ["GRIDSTRIDE_CACHE_DIR"] == str(tmp_path)
+    assert os.environ["GRIDSTRIDE_CACHE_DIR"] == "before"
+    monkeypatch.delenv("GRIDSTRIDE_CACHE_DIR")
     with empty_cache(tmp_path):
         pass
-    assert "GRIDSTRIDE_CACHE" not in os.environ
+    assert "GRIDSTRIDE_CACHE_DIR" not in os.environ

@@ -65,6 +65,7 @@ class Results:
     environment: dict[str, str]
     options: Options
     load_seconds: float = math.nan
+    start_seconds: float = math.nan
     kernels: list[KernelResult] = field(default_factory=list)
     saxpy: KernelResult | None = None
     numpy: dict[str, Sample] = field(default_factory=dict)

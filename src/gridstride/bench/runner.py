@@ -35,7 +35,7 @@ def run(options: Options, progress: Callable[[str], None] = lambda _: None) -> R
         loops = _build_loops(folder, results, progress)
         progress("loading the kernels")
         simulator = Simulator([DATA / "saxpy.ptx", DATA / "kernels.ptx"])
-        results.load_seconds = simulator.load_seconds
+        results.load_seconds, results.start_seconds = simulator.load_seconds, simulator.start()
         if "saxpy" in wanted:
             progress("saxpy")
             results.saxpy = measure(saxpy_case(SAXPY_ELEMENTS // divide), simulator, loops, options.rounds)
