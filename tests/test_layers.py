@@ -8,7 +8,7 @@ import gridstride
 
 ROOT = pathlib.Path(gridstride.__file__).parent
 ROOMS = [
-    *("errors", "findings", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
+    *("errors", "findings", "cache", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
     *("arguments", "cases", "gallery", "pipeline", "bench", "cli", "pytest_plugin"),
 ]
 # The builder of lane vectors is what operations are lowered with; the lowering has to know how memory is laid out.

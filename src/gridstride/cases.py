@@ -157,11 +157,13 @@ def _kind(value: Any) -> str:
 
 
 def run_case(request: LaunchRequest, module: Module) -> CaseResult:
-    """Run one launch on buffers of its own, which are freed again; whatever goes wrong is in the result, not raised."""
+    """Run one launch on buffers of its own, which are freed again; whatever goes wrong, an interrupt too, is in the result, not raised."""
     try:
         return _run(request, module[request.kernel])
     except GridstrideError as error:
         return failed_case(request, error)
+    except KeyboardInterrupt:
+        return failed_case(request, KernelFault("interrupted", "interrupted"))
     except MemoryError:
         return failed_case(request, LaunchError(f"not enough memory for the buffers of {request.name}"))
     except Exception as error:  # noqa: BLE001 - a defect of Gridstride's own must not take the other cases' results with it

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gridstride.frontends.cache import DiskCache, cache_directory, key_of
+from gridstride.cache import DiskCache, cache_directory, key_of
 from gridstride.frontends.includes import inclusions
 
 

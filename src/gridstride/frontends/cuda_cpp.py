@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gridstride.errors import UsageError
 from gridstride.frontends import nvrtc
-from gridstride.frontends.cache import DiskCache, key_of
+from gridstride.cache import DiskCache, key_of
 from gridstride.frontends.diagnostics import Diagnostic, compile_error, explained, outside, parse_log
 from gridstride.frontends.host_code import DeviceCode, device_code
 from gridstride.frontends.host_headers import HOST_ONLY, empty_headers

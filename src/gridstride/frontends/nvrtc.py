@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridstride.errors import UnsupportedError
-from gridstride.frontends.cache import cache_directory
+from gridstride.cache import cache_directory
 
 # The first release that carries the CUDA headers inside the compiler.
 _FIRST_WITH_HEADERS = (13, 3)

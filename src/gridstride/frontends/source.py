@@ -10,7 +10,7 @@ from typing import Literal
 
 from gridstride.errors import UnsupportedError, UsageError
 from gridstride.frontends import ptx_file
-from gridstride.frontends.cache import DiskCache, key_of
+from gridstride.cache import DiskCache, key_of
 from gridstride.frontends.cuda_cpp import CompiledSource, Defines, compile_cuda, real_arch
 from gridstride.frontends.names import KernelNames, demangle
 from gridstride.frontends.resources import ResourceReport, Resources, assemble_for_resources, find_assembler

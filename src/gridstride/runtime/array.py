@@ -28,13 +28,25 @@ class Storage:
     """One device allocation, shared by an array and all its views."""
 
     def __init__(
-        self, device: object, memory: DeviceMemory, address: int, size: int, name: str | None, release: Callable[[], object] | None
+        self,
+        device: object,
+        memory: DeviceMemory,
+        address: int,
+        size: int,
+        name: str | None = None,
+        release: Callable[[], object] | None = None,
+        released: Callable[[], object] = lambda: None,
     ) -> None:
+        """`release` is called once, when nobody uses the memory any more or it is freed (then `released` follows); None: it is never freed.
+
+        It may be called by the garbage collector, at any moment and on any thread, and must not refer to this object.
+        """
         self.device = device
         self.memory = memory
         self.address = address
         self.size = size
         self.name = name
+        self._released = released
         # Without atexit: at interpreter exit the memory may be gone before its users are.
         self._finalizer = weakref.finalize(self, release) if release else None
         if self._finalizer:
@@ -51,6 +63,7 @@ class Storage:
         if not self._finalizer.alive:
             raise UsageError(f"{self.label} was already freed")
         self._finalizer()
+        self._released()
 
     @property
     def label(self) -> str:

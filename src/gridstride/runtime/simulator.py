@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike, fspath
@@ -16,7 +17,7 @@ from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.limits import check_launch
-from gridstride.machine.memory import Memory
+from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program, load_program
 from gridstride.runtime.array import Storage
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape
@@ -36,18 +37,26 @@ class Simulator(Device):
         self.seed = seed
         self.threads = threads
         self.budget = budget
-        self.memory = Memory()
+        self.memory = Memory(spec.memory_bytes)
+        self._unused: deque[Allocation] = deque()
 
     def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
         text = source if isinstance(source, str) else Path(fspath(source))
         return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
 
     def allocate(self, nbytes: int, name: str | None = None) -> Storage:
+        self._free_unused()
         allocation = self.memory.allocate(nbytes, name=name or "")
-        memory = self.memory
-        return Storage(self, _Bytes(memory), allocation.address, nbytes, name, lambda: memory.free(allocation))
+        # The garbage collector may end an array at any moment, in the middle of an allocation too: it only leaves a note here.
+        note = self._unused.append
+        return Storage(self, _Bytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
+
+    def _free_unused(self) -> None:
+        while self._unused:
+            self.memory.free(self._unused.popleft())
 
     def launch(self, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]) -> LaunchOutcome:
+        self._free_unused()
         resources = kernel.resources if shape.threads_per_block > _ALWAYS_FITS else None
         check_launch(
             self.spec,
@@ -72,7 +81,7 @@ class Simulator(Device):
             options=engine.LaunchOptions(
                 seed=self.seed, threads=self.threads, budget=self.budget, cooperative=shape.cooperative, cluster=shape.cluster
             ),
-            buffer_names=dict(names),
+            buffer_names=names,
             stdout=write_standard_output,
         )
         return LaunchOutcome(outcome.seconds, shape.threads)
@@ -86,18 +95,22 @@ class SimulatedModule(Module):
 
     device: Simulator
 
-    def __init__(self, device: Simulator, source: LoadedSource) -> None:
+    def __init__(self, device: Simulator, source: LoadedSource, program: Program | None = None) -> None:
         super().__init__(device, source)
         names = {source.names.display(entry): entry for entry in source.names.entries}
-        self.program: Program = load_program(source.ptx, file_names=dict(source.files), entry_names=names)
+        self.program = program or load_program(source.ptx, file_names=source.files, entry_names=names)
 
     @cached_property
     def variables(self) -> Mapping[str, Storage]:
-        return {}
+        memory = self.device.memory
+        placed = self.program.globals(memory)
+        return {name: Storage(self.device, _Bytes(memory), variable.address, variable.size, name) for name, variable in placed.items()}
 
     def fresh(self) -> SimulatedModule:
         device = self.device
-        return SimulatedModule(Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget), self.source)
+        return SimulatedModule(
+            Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget), self.source, self.program
+        )
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]

@@ -1,0 +1,411 @@
+"""One kernel to one LLVM function that runs a warp from one suspension to the next.
+
+    i32 kernel(worker*, block*, warp*)
+
+It returns a state of `records` (DONE, BARRIER…). Registers live in allocas, which LLVM turns into values; at a
+suspension the live ones are saved in the warp's frame, and the function is entered again at the resume point.
+Control flow is in `flow.py`, memory in `access.py`, atomics in `atomics.py`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from gridstride.errors import UnsupportedError
+from gridstride.ir.nodes import AddressOf, Arg, Const, Function, Kind, Op, Reg, SpecialRegister
+from gridstride.isa.types import ScalarType
+from gridstride.lower.algebra import shaped_result
+from gridstride.lower.lanes import Lanes, float_constant, scalar_type, vector_type
+from gridstride.lower.native import POINTER, splat, stack_slot
+from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
+from gridstride.lower.records import BLOCK, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER, Record
+from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, affine, combine
+from gridstride.passes.split_webs import Liveness
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+MASK_TYPE = vector_type("i1")
+
+# Operations that look at an f32's value and never at the payload of a NaN.
+_VALUE_ONLY = {"setp", "set", "testp"}
+
+
+@dataclass(frozen=True)
+class SymbolTable:
+    """Where the kernel's symbols are: global ones by index into the worker's table, shared ones by offset."""
+
+    indices: dict[str, int]
+    shared_offsets: dict[str, int]
+    parameter_offsets: dict[str, int]
+    parameter_bytes: int
+    function_ids: dict[str, int]
+
+
+class Emitter:
+    """State of the lowering of one kernel."""
+
+    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str) -> None:
+        self.function = function
+        self.shapes = shapes
+        self.live = live
+        self.layout = layout
+        self.symbols = symbols
+        self.module = module
+        self.native = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), name)
+        self.native.args[0].name, self.native.args[1].name, self.native.args[2].name = "worker", "block", "warp"
+        self.worker, self.block, self.warp = self.native.args
+        self.allocation_block = self.native.append_basic_block("allocas")
+        self.prologue_block = self.native.append_basic_block("prologue")
+        self.b = ir.IRBuilder(self.prologue_block)
+        self.prologue = ir.IRBuilder(self.prologue_block)
+        self.values = ValueBuilder(self.b, layout)
+        self.prologue_values: dict[str, Value] = {}
+        self.slots: dict[int, list[ir.Value]] = {}
+        self.cache: dict[int, Value] = {}
+        self.fixed: dict[int, Value] = {}  # registers computed once in the prologue
+        self.active: ir.Value = ir.Constant(I32, 0)
+        self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
+        self.stopped = self.native.append_basic_block("stopped")
+        self.dirty = self._dirty_registers()
+
+    # ---- prologue --------------------------------------------------------------------------------------------
+
+    def field(self, builder: ir.IRBuilder, record: Record, pointer: ir.Value, name: str) -> ir.Value:
+        entry = record.fields[name]
+        place = builder.gep(pointer, [ir.Constant(I64, entry.offset)], source_etype=I8)
+        if entry.count == 32:
+            return builder.load(place, typ=vector_type(entry.type), align=64)
+        return builder.load(place, typ=POINTER if entry.type == "ptr" else scalar_type(entry.type))
+
+    def put_field(self, record: Record, pointer: ir.Value, name: str, value: ir.Value) -> None:
+        place = self.b.gep(pointer, [ir.Constant(I64, record.offset(name))], source_etype=I8)
+        self.b.store(value, place)
+
+    def once(self, key: str, record: Record, pointer: ir.Value, name: str) -> ir.Value:
+        """A field that does not change while the function runs, loaded in the prologue."""
+        if key not in self.prologue_values:
+            self.prologue_values[key] = uniform("i64", self.field(self.prologue, record, pointer, name))
+        return self.prologue_values[key].parts[0]
+
+    def special(self, name: str) -> Value:
+        """The value of a special register (PTX ISA 10)."""
+        if name not in self.prologue_values:
+            self.prologue_values[name] = self._special(name)
+        return self.prologue_values[name]
+
+    def _special(self, name: str) -> Value:
+        p, layout = self.prologue, self.layout
+        base, _, axis = name.partition(".")
+        if base == "%tid":
+            if not layout.regular:
+                return varying("i32", self.field(p, WARP, self.warp, f"tid_{axis}_lanes"))
+            first = self.field(p, WARP, self.warp, f"tid_{axis}")
+            if layout.width == 32:
+                return Value(affine(1, False), "i32", (first,)) if axis == "x" else uniform("i32", first)
+            if axis == "x":
+                return Value(affine(1, False), "i32", (first,))
+            if axis == "y":
+                return Value(affine(0, True), "i32", (first, ir.Constant(I32, 1)))
+            return uniform("i32", first)
+        if base in ("%ntid", "%nctaid"):
+            return uniform("i32", self.field(p, WORKER, self.worker, f"{base[1:]}_{axis}"))
+        if base == "%ctaid":
+            return uniform("i32", self.field(p, BLOCK, self.block, f"ctaid_{axis}"))
+        if base == "%laneid":
+            if layout.width == 32:
+                return Value(affine(1, False), "i32", (ir.Constant(I32, 0),))
+            return Value(affine(1, True), "i32", (ir.Constant(I32, 0), ir.Constant(I32, layout.width)))
+        if base.startswith("%lanemask_"):
+            masks = {
+                "eq": [1 << k for k in range(32)],
+                "lt": [(1 << k) - 1 for k in range(32)],
+                "le": [(2 << k) - 1 for k in range(32)],
+                "gt": [0xFFFFFFFF & ~((2 << k) - 1) for k in range(32)],
+                "ge": [0xFFFFFFFF & ~((1 << k) - 1) for k in range(32)],
+            }[base[10:]]
+            return varying("i32", ir.Constant(vector_type("i32"), [ir.Constant(I32, m) for m in masks]))
+        if base == "%warpid":
+            return uniform("i32", self.field(p, WARP, self.warp, "index"))
+        if base == "%nwarpid":
+            return uniform("i32", self.field(p, BLOCK, self.block, "warp_count"))
+        if base == "%smid":
+            return uniform("i32", self.field(p, WORKER, self.worker, "smid"))
+        if base == "%nsmid":
+            return uniform("i32", ir.Constant(I32, 132))
+        if base == "%gridid":
+            return uniform("i64", self.field(p, WORKER, self.worker, "gridid"))
+        if base in ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"):
+            field = "dynamic_bytes" if base == "%dynamic_smem_size" else "shared_bytes"
+            return uniform("i32", p.trunc(self.field(p, WORKER, self.worker, field), I32))
+        if base in ("%envreg1", "%envreg2"):
+            half = self.field(p, WORKER, self.worker, "cooperative")
+            return uniform("i32", p.trunc(half if base == "%envreg2" else p.lshr(half, ir.Constant(I64, 32)), I32))
+        if base in ("%clusterid", "%cluster_ctaid", "%cluster_ctarank", "%cluster_nctarank", "%cluster_nctaid", "%nclusterid", "%is_explicit_cluster"):
+            constant = {"%cluster_nctarank": 1, "%cluster_nctaid": 1}.get(base, 0)
+            if base == "%clusterid":
+                return uniform("i32", self.field(p, BLOCK, self.block, f"ctaid_{axis}"))
+            if base == "%nclusterid":
+                return uniform("i32", self.field(p, WORKER, self.worker, f"nctaid_{axis}"))
+            return uniform("i32", ir.Constant(I32, constant))
+        raise UnsupportedError(f"special register `{name}` is not supported")
+
+    def clock(self, name: str) -> Value:
+        """%clock and %globaltimer: a deterministic count that each reading advances."""
+        place = self.b.gep(self.worker, [ir.Constant(I64, WORKER.offset("clock"))], source_etype=I8)
+        now = self.b.add(self.b.load(place, typ=I64), ir.Constant(I64, 32))
+        self.b.store(now, place)
+        if name in ("%clock64", "%globaltimer"):
+            return uniform("i64", now)
+        shift = 32 if name.endswith("_hi") else 0
+        return uniform("i32", self.b.trunc(self.b.lshr(now, ir.Constant(I64, shift)), I32))
+
+    def symbol(self, arg: AddressOf) -> ir.Value:
+        """An address in its own state space as an i64 (PTX ISA 7.1)."""
+        if arg.space == "shared":
+            return ir.Constant(I64, self.symbols.shared_offsets[arg.name] + arg.offset)
+        if arg.space == "local":
+            return ir.Constant(I64, self.function.local_offsets[arg.name] + arg.offset)
+        if arg.space == "param":
+            start = self.once("parameters", WORKER, self.worker, "parameters")
+            offset = self.symbols.parameter_offsets[arg.name] + arg.offset
+            return self.prologue.add(self.prologue.ptrtoint(start, I64), ir.Constant(I64, offset))
+        if arg.space == "function":
+            raise UnsupportedError(f"taking the address of function `{arg.name}` is not supported yet")
+        key = f"symbol {arg.name}"
+        if key not in self.prologue_values:
+            table = self.once("symbols", WORKER, self.worker, "symbols")
+            place = self.prologue.gep(table, [ir.Constant(I64, 8 * self.symbols.indices[arg.name])], source_etype=I8)
+            self.prologue_values[key] = uniform("i64", self.prologue.load(place, typ=I64))
+        address = self.prologue_values[key].parts[0]
+        return self.b.add(address, ir.Constant(I64, arg.offset)) if arg.offset else address
+
+    # ---- registers -------------------------------------------------------------------------------------------
+
+    def shape(self, register: int) -> Shape:
+        return self.shapes.of[register]
+
+    def storage(self, register: int) -> str:
+        return self.function.types[register].storage
+
+    def slots_of(self, register: int) -> list[ir.Value]:
+        """The allocas of a register's parts."""
+        if register not in self.slots:
+            builder = ir.IRBuilder(self.allocation_block)
+            made = []
+            for kind in part_types(self.shape(register), self.storage(register)):
+                slot = stack_slot(builder, kind, 64 if isinstance(kind, ir.VectorType) else 8)
+                builder.store(ir.Constant(kind, None), slot)
+                made.append(slot)
+            self.slots[register] = made
+        return self.slots[register]
+
+    def get(self, register: int) -> Value:
+        """The current value of a register."""
+        if register in self.cache:
+            return self.cache[register]
+        if register in self.fixed:
+            return self.fixed[register]
+        shape, storage = self.shape(register), self.storage(register)
+        types = part_types(shape, storage)
+        parts = tuple(self.b.load(s, typ=t) for s, t in zip(self.slots_of(register), types, strict=True))
+        value = self.cache[register] = Value(shape, storage, parts)
+        return value
+
+    def set(self, register: int, value: Value, op: Op | None = None) -> None:
+        """Assign a register: its type and shape are taken on, guard and inactive lanes keep the old value."""
+        shape, storage = self.shape(register), self.storage(register)
+        if value.type != storage:
+            value = self.values.convert(value, storage)
+        if op is not None and op.guard is not None:
+            value = self._guarded(register, value, op.guard)
+        value = self.values.coerce(value, shape)
+        if register in self.shapes.blended and shape.kind == "varying":
+            old = self.get(register).parts[0]
+            value = varying(storage, self.b.select(self.active_lanes, value.parts[0], old))
+        self.cache[register] = value
+        if self.current_live_out >> register & 1:
+            for slot, part in zip(self.slots_of(register), value.parts, strict=True):
+                self.b.store(part, slot)
+
+    current_live_out = 0
+
+    def _guarded(self, register: int, new: Value, guard: Reg) -> Value:
+        old, predicate = self.get(register), self.predicate(guard)
+        if predicate.shape == UNIFORM and new.shape == old.shape:
+            return Value(new.shape, new.type, tuple(self.b.select(predicate.parts[0], n, o) for n, o in zip(new.parts, old.parts, strict=True)))
+        lanes = self.values.vector(predicate)
+        return varying(new.type, self.b.select(lanes, self.values.vector(new), self.values.vector(old)))
+
+    def predicate(self, arg: Arg) -> Value:
+        value = self.read(arg, "i1")
+        return value
+
+    def read(self, arg: Arg, type_: str) -> Value:
+        """An argument in storage type `type_`."""
+        if isinstance(arg, Reg):
+            value = self.values.convert(self.get(arg.id), type_)
+            if arg.negated:
+                lanes = self.lanes(value)
+                value = Value(value.shape, type_, (self.b.xor(value.parts[0], lanes.const("i1", 1)),))
+            return value
+        if isinstance(arg, Const):
+            return uniform(type_, self.constant(arg, type_))
+        if isinstance(arg, SpecialRegister):
+            clock = arg.name.startswith(("%clock", "%globaltimer")) and not arg.name.startswith("%cluster")
+            return self.values.convert(self.clock(arg.name) if clock else self.special(arg.name), type_)
+        return self.values.convert(uniform("i64", self.symbol(arg)), type_)
+
+    @staticmethod
+    def constant(arg: Const, type_: str) -> ir.Constant:
+        if type_[0] == "f":
+            width = arg.float_width or int(type_[1:])
+            raw = (arg.bits & ((1 << width) - 1)).to_bytes(width // 8, "little")
+            real = struct.unpack("<f" if width == 32 else "<d", raw)[0]
+            if real != real:  # keep a NaN's bits
+                bits = arg.bits if width == int(type_[1:]) else 0x7FFFFFFF
+                return ir.Constant(scalar_type(f"i{type_[1:]}"), bits & ((1 << int(type_[1:])) - 1)).bitcast(scalar_type(type_))
+            return float_constant(type_, real)
+        bits = arg.bits
+        width = int(type_[1:])
+        if arg.float_width == 64 and width == 32:  # a decimal constant where f32 bits are wanted
+            real = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+            bits = struct.unpack("<I", struct.pack("<f", real))[0]
+        return ir.Constant(scalar_type(type_), bits & ((1 << width) - 1))
+
+    def lanes(self, value: Value) -> Lanes:
+        return self.values.scalar if value.shape.kind == "uniform" else self.values.warp
+
+    def lane_vector(self, arg: Arg, type_: str) -> ir.Value:
+        return self.values.vector(self.read(arg, type_))
+
+    # ---- NaN payloads ----------------------------------------------------------------------------------------
+
+    def _dirty_registers(self) -> set[int]:
+        """f32 registers that only f32 arithmetic assigns: their NaNs are made canonical where bits can be seen."""
+        clean: set[int] = set()
+        dirty: set[int] = set()
+        for block in self.function.blocks:
+            for op in block.ops:
+                for k, result in enumerate(op.results):
+                    if result is None:
+                        continue
+                    if op.kind is Kind.COMPUTE and op.form is not None and op.form.operation.dirty_nan and k == 0:
+                        dirty.add(result)
+                    elif not (op.kind is Kind.MOVE and len(op.args) == 1 and isinstance(op.args[0], Const)):
+                        clean.add(result)
+        return {r for r in dirty - clean if self.function.types[r].bits == 32}
+
+    def observed(self, arg: Arg, type_: str) -> Value:
+        """`read`, for whoever can see the bits of a NaN."""
+        if isinstance(arg, Reg) and arg.id in self.dirty:
+            value = self.values.canonical_nan(self.values.convert(self.get(arg.id), "f32"))
+            return self.values.convert(value, type_)
+        return self.read(arg, type_)
+
+    # ---- computing -------------------------------------------------------------------------------------------
+
+    def compute(self, op: Op) -> None:
+        """Lower a registry operation without effects."""
+        form = op.form
+        assert form is not None and form.operation.lower is not None
+        entry = form.operation
+        sees_bits = not (entry.dirty_nan or entry.opcode in _VALUE_ONLY)
+        args: list[Value | int | None] = []
+        for token, arg in zip(entry.arguments, op.args, strict=False):
+            kind = form.operand_type(token)
+            if kind is None:
+                assert isinstance(arg, Const)
+                args.append(arg.bits)
+            else:
+                args.append(self.observed(arg, kind.storage) if sees_bits else self.read(arg, kind.storage))
+        shaped = [a for a in args if isinstance(a, Value)]
+        if len(op.results) == 1 and shaped and any(a.shape != UNIFORM for a in shaped):
+            shape = combine(entry.opcode, form.modifiers, [t.name for t in form.types], op.args, [a.shape for a in shaped])
+            wanted = op.results[0] is not None and self.shape(op.results[0]).kind in ("affine", "wide")
+            if shape.kind in ("affine", "wide") and wanted:
+                assert op.results[0] is not None
+                self.set(op.results[0], shaped_result(self.values, op, shaped, shape), op)
+                return
+        is_uniform = all(a.shape == UNIFORM for a in shaped)
+        lanes = self.values.scalar if is_uniform else self.values.warp
+        inputs = [
+            (a.parts[0] if is_uniform else self.values.vector(a)) if isinstance(a, Value) else a
+            for a in (*args, *[None] * (len(entry.arguments) - len(args)))
+        ]
+        produced = entry.lower(lanes, form, *inputs)
+        outputs = produced if isinstance(produced, tuple) else (produced,)
+        for result, output, token in zip(op.results, outputs, entry.results, strict=False):
+            if result is None:
+                continue
+            kind = form.operand_type(token)
+            assert kind is not None
+            value = Value(UNIFORM if is_uniform else varying("i1", output).shape, kind.storage, (output,))
+            if entry.dirty_nan and kind.storage == "f32" and result not in self.dirty:
+                value = self.values.canonical_nan(value)
+            self.set(result, self.widened(value, kind, result), op)
+
+    def widened(self, value: Value, kind: ScalarType, register: int) -> Value:
+        """A result in the type of its register, extended as the operation's type says (PTX ISA 9.4.1)."""
+        return self.values.convert(value, self.storage(register), kind.signed)
+
+    def move(self, op: Op) -> None:
+        """mov: copy, pack or unpack."""
+        assert op.form is not None
+        kind = op.form.types[0]
+        if len(op.results) == 1 and len(op.args) == 1:
+            result, arg = op.results[0], op.args[0]
+            if result is None:
+                return
+            raw = isinstance(arg, Reg) and arg.id in self.dirty and result in self.dirty
+            if isinstance(arg, AddressOf) and arg.space == "local":
+                self.set(result, self.values.convert(uniform("i64", self.symbol(arg)), self.storage(result)), op)
+                return
+            value = self.read(arg, kind.storage) if raw or not isinstance(arg, Reg) else self.observed(arg, kind.storage)
+            self.set(result, self.values.convert(value, self.storage(result)), op)
+            return
+        if len(op.args) > 1:
+            piece = kind.bits // len(op.args)
+            items = [self.observed(a, f"i{piece}") for a in op.args]
+            total = self._packed(items, kind.bits, piece)
+            assert op.results[0] is not None
+            self.set(op.results[0], total, op)
+            return
+        piece = kind.bits // len(op.results)
+        whole = self.observed(op.args[0], f"i{kind.bits}")
+        if whole.shape.kind in ("affine", "wide"):
+            whole = varying(whole.type, self.values.vector(whole))
+        lanes = self.lanes(whole)
+        for k, result in enumerate(op.results):
+            if result is not None:
+                shifted = self.b.lshr(whole.parts[0], lanes.const(whole.type, k * piece)) if k else whole.parts[0]
+                self.set(result, Value(whole.shape, f"i{piece}", (self.b.trunc(shifted, lanes.type(f"i{piece}")),)), op)
+
+    def _packed(self, items: list[Value], bits: int, piece: int) -> Value:
+        is_uniform = all(i.shape == UNIFORM for i in items)
+        lanes = self.values.scalar if is_uniform else self.values.warp
+        total: ir.Value | None = None
+        for k, item in enumerate(items):
+            part = item.parts[0] if is_uniform else self.values.vector(item)
+            part = self.b.zext(part, lanes.type(f"i{bits}"))
+            if k:
+                part = self.b.shl(part, lanes.const(f"i{bits}", k * piece))
+            total = part if total is None else self.b.or_(total, part)
+        assert total is not None
+        return uniform(f"i{bits}", total) if is_uniform else varying(f"i{bits}", total)
+
+    # ---- stopping --------------------------------------------------------------------------------------------
+
+    def stop_if_faulted(self) -> None:
+        """After an out-of-line function that may have found a fault."""
+        code = self.b.load(self.b.gep(self.worker, [ir.Constant(I64, WORKER.offset("fault_code"))], source_etype=I8), typ=I32)
+        go_on = self.native.append_basic_block("ok")
+        self.b.cbranch(self.b.icmp_unsigned("==", code, ir.Constant(I32, 0)), go_on, self.stopped)
+        self.b.position_at_end(go_on)
+
+    def splat(self, scalar: ir.Value) -> ir.Value:
+        return splat(self.b, scalar)
+
+
+SHARED_BASE, LOCAL_BASE = SHARED_WINDOW, LOCAL_WINDOW

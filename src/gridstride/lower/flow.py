@@ -1,0 +1,388 @@
+"""Control flow under masks, suspensions and resumption.
+
+Where lanes part, the lanes that go to the block with the higher index wait there: `waiting[k]` is the mask of the
+lanes that wait to enter block k. Only blocks at which lanes can wait have one. Whoever finishes a block while lanes
+may wait between it and its target hands its lanes over and asks the blocks in ascending order ("lanes waiting here?
+run it : ask the next"). Blocks are ordered so (see `order_blocks`) that this reconverges as early as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from gridstride.ir.nodes import Block, Kind, Op
+from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
+from gridstride.lower.native import stack_slot
+from gridstride.lower.values import part_types
+from gridstride.lower.records import BARRIER, DONE, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
+
+RESUME_START, RESUME_WAITING = 0, 1
+
+
+def single_exit(block: Block) -> bool:
+    """A block in which lanes only end."""
+    return len(block.ops) == 1 and block.ops[0].kind is Kind.EXIT
+
+
+class Flow:
+    """Emits the function's blocks; `emit_op` lowers everything that is not control flow."""
+
+    def __init__(self, emitter: Emitter, emit_op: Callable[[Op], None], spinning: set[int], latches: set[int]) -> None:
+        self.e = emitter
+        self.emit_op = emit_op
+        self.spinning = spinning  # latches at which a warp may wait for others
+        self.latches = latches
+        self.blocks = emitter.function.blocks
+        self.pending = self._pending()
+        self.waits = sorted(set().union(*self.pending)) if self.pending else []
+        self.bodies = [emitter.native.append_basic_block(f"b{k}") for k in range(len(self.blocks))]
+        self.chains = {k: emitter.native.append_basic_block(f"ask{k}") for k in self.waits}
+        self.finished = emitter.native.append_basic_block("finished")
+        builder = ir.IRBuilder(emitter.allocation_block)
+        self.active = stack_slot(builder, I32)
+        self.alive = stack_slot(builder, I32)
+        self.waiting = {k: stack_slot(builder, I32) for k in self.waits}
+        for slot in (self.active, self.alive, *self.waiting.values()):
+            builder.store(ir.Constant(I32, 0), slot)
+        self.resumes: list[tuple[ir.Block, int]] = []
+        self.frame_places: dict[int, list[int]] = {}
+        self.frame_bytes = WARP.size
+        self.wait_places = {k: self._frame_place(4) for k in self.waits}
+        self.everything = 0  # registers alive wherever lanes can wait
+        for k in self.waits:
+            self.everything |= emitter.live.live_in[k]
+
+    # ---- analysis --------------------------------------------------------------------------------------------
+
+    def _pending(self) -> list[set[int]]:
+        """For each block the later blocks at which lanes may be waiting while it runs."""
+        blocks, divergent = self.blocks, self.e.shapes.divergent
+        pending: list[set[int]] = [set() for _ in blocks]
+
+        def runs(block: int, among: set[int]) -> bool:
+            """Note that `block` may run while lanes wait at later ones of `among`; whether that is news."""
+            new = {k for k in among if k > block} - pending[block]
+            pending[block] |= new
+            return bool(new)
+
+        def handed_over(waiting: set[int]) -> bool:
+            return any([runs(k, waiting) for k in waiting])
+
+        def edge(i: int, target: int, waiting: set[int]) -> bool:
+            if any(i < k < target for k in waiting):  # whoever would jump over waiting lanes waits too
+                return handed_over(waiting | {target})
+            return runs(target, waiting)
+
+        changed = True
+        while changed:
+            changed = False
+            for block in blocks:
+                i, waiting = block.index, pending[block.index]
+                targets = sorted({t.index for t in block.targets})
+                if i in self.latches:
+                    changed |= any([k not in pending[targets[0]] for k in waiting])
+                    pending[targets[0]] |= waiting
+                elif i in divergent:
+                    stay = [t for t in targets if not single_exit(blocks[t])]
+                    if len(stay) == 2:
+                        waiting = waiting | {stay[1]}
+                        changed |= edge(i, stay[0], waiting) | handed_over(waiting)
+                    else:
+                        changed |= any([edge(i, t, waiting) for t in stay]) | handed_over(waiting)
+                elif targets:
+                    changed |= any([edge(i, t, waiting) for t in targets])
+                else:
+                    changed |= handed_over(waiting)
+        return pending
+
+    def _frame_place(self, size: int) -> int:
+        start = -(-self.frame_bytes // size) * size
+        self.frame_bytes = start + size
+        return start
+
+    # ---- emission --------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        e = self.e
+        for block in self.blocks:
+            e.b.position_at_end(self.bodies[block.index])
+            self._enter(block)
+            e.cache = {}
+            e.current_live_out = e.live.live_out[block.index]
+            for op in block.ops[:-1]:
+                if op.info == "suspends":
+                    self._suspend(op, block)
+                    break
+                self.emit_op(op)
+            else:
+                self._terminate(block)
+        self._chains()
+        e.b.position_at_end(self.finished)
+        e.b.ret(ir.Constant(I32, DONE))
+        e.b.position_at_end(e.stopped)
+        e.b.ret(ir.Constant(I32, STOPPED))
+        self._prologue()
+
+    def _enter(self, block: Block) -> None:
+        e, k = self.e, block.index
+        active = e.b.load(self.active, typ=I32)
+        if k in self.waiting:
+            active = e.b.or_(active, e.b.load(self.waiting[k], typ=I32))
+            e.b.store(active, self.active)
+            e.b.store(ir.Constant(I32, 0), self.waiting[k])
+        e.active = active
+        e.active_lanes = e.b.bitcast(active, MASK_TYPE)
+
+    def _prologue(self) -> None:
+        """Jump from the prologue to the start or to a resume point."""
+        e = self.e
+        b = e.prologue
+        alive = e.field(b, WARP, e.warp, "alive")
+        b.store(alive, self.alive)
+        resume = e.field(b, WARP, e.warp, "resume")
+        start = e.native.append_basic_block("start")
+        if not self.resumes:
+            b.branch(start)
+        else:
+            switch = b.switch(resume, start)
+            waiting = e.native.append_basic_block("resume.waiting")
+            switch.add_case(ir.Constant(I32, RESUME_WAITING), waiting)
+            inner = ir.IRBuilder(waiting)
+            if self.waits:
+                self._restore(inner, self.everything, True)
+                inner.store(ir.Constant(I32, 0), self.active)
+                inner.branch(self.chains[self.waits[0]])
+            else:
+                inner.branch(self.finished)
+            for number, (entry, _) in enumerate(self.resumes):
+                switch.add_case(ir.Constant(I32, number + 2), entry)
+        first = ir.IRBuilder(start)
+        first.store(alive, self.active)
+        first.branch(self.bodies[0])
+        ir.IRBuilder(e.allocation_block).branch(e.prologue_block)
+
+    def _chains(self) -> None:
+        e = self.e
+        for position, k in enumerate(self.waits):
+            b = e.b
+            b.position_at_end(self.chains[k])
+            following = self.chains[self.waits[position + 1]] if position + 1 < len(self.waits) else self.finished
+            some = b.icmp_unsigned("!=", b.load(self.waiting[k], typ=I32), ir.Constant(I32, 0))
+            b.store(ir.Constant(I32, 0), self.active)
+            b.cbranch(some, self.bodies[k], following)
+
+    def _ask_after(self, index: int) -> ir.Block:
+        """Where to go when the running block has no lanes left."""
+        return next((self.chains[k] for k in self.waits if k > index), self.finished)
+
+    def _go(self, block: Block, target: int, active: ir.Value | None) -> None:
+        """An edge taken by all of `active` (None: as it is). The builder's block is terminated."""
+        e, i = self.e, block.index
+        if active is not None:
+            e.b.store(active, self.active)
+        between = [k for k in self.waits if i < k < target and k in self.pending[i]]
+        if not between:
+            e.b.branch(self.bodies[target])
+            return
+        self._wait_at(target, active if active is not None else e.active)
+        e.b.store(ir.Constant(I32, 0), self.active)
+        e.b.branch(self.chains[between[0]])
+
+    def _wait_at(self, target: int, lanes: ir.Value) -> None:
+        b = self.e.b
+        slot = self.waiting[target]
+        b.store(b.or_(b.load(slot, typ=I32), lanes), slot)
+
+    def _end_lanes(self, lanes: ir.Value) -> None:
+        b = self.e.b
+        b.store(b.and_(b.load(self.alive, typ=I32), b.not_(lanes)), self.alive)
+
+    def _terminate(self, block: Block) -> None:
+        e, op = self.e, block.terminator
+        if op.kind is Kind.EXIT:
+            self._end_lanes(e.active)
+            e.b.branch(self._ask_after(block.index) if self.pending[block.index] else self.finished)
+        elif op.kind is Kind.JUMP:
+            target = block.targets[0].index
+            if block.index in self.latches:
+                self._poll(block, target)
+            else:
+                self._go(block, target, None)
+        elif block.index not in e.shapes.divergent:
+            self._uniform_branch(block, op)
+        else:
+            self._divergent_branch(block, op)
+
+    def _uniform_branch(self, block: Block, op: Op) -> None:
+        e = self.e
+        condition = e.read(op.args[0], "i1").parts[0]
+        places = [e.native.append_basic_block(f"edge{block.index}.{t.index}") for t in block.targets]
+        e.b.cbranch(condition, *places)
+        for place, target in zip(places, block.targets, strict=True):
+            e.b.position_at_end(place)
+            self._go(block, target.index, None)
+
+    def _divergent_branch(self, block: Block, op: Op) -> None:
+        e, b = self.e, self.e.b
+        condition = b.bitcast(e.lane_vector(op.args[0], "i1"), I32)
+        taken = b.and_(e.active, condition)
+        other = b.and_(e.active, b.not_(condition))
+        masks = {block.targets[0].index: taken, block.targets[1].index: other}
+        (low, low_mask), (high, high_mask) = sorted(masks.items())
+        nothing = ir.Constant(I32, 0)
+        for index, mask, rest, rest_mask in ((low, low_mask, high, high_mask), (high, high_mask, low, low_mask)):
+            if single_exit(self.blocks[index]):  # lanes end here and now instead of waiting for the others
+                self._end_lanes(mask)
+                go, none = e.native.append_basic_block("stay"), e.native.append_basic_block("ended")
+                b.cbranch(b.icmp_unsigned("!=", rest_mask, nothing), go, none)
+                b.position_at_end(none)
+                b.branch(self._ask_after(block.index) if self.pending[block.index] else self.finished)
+                b.position_at_end(go)
+                self._go(block, rest, rest_mask)
+                return
+        straight = not any(block.index < k < low for k in self.waits if k in self.pending[block.index])
+        self._wait_at(high, high_mask)
+        if straight:
+            go, none = e.native.append_basic_block("part"), e.native.append_basic_block("none")
+            b.cbranch(b.icmp_unsigned("!=", low_mask, nothing), go, none)
+            b.position_at_end(go)
+            b.store(low_mask, self.active)
+            b.branch(self.bodies[low])
+            b.position_at_end(none)
+        else:
+            self._wait_at(low, low_mask)
+        b.store(nothing, self.active)
+        b.branch(self._ask_after(block.index))
+
+    # ---- polling and suspension ------------------------------------------------------------------------------
+
+    def _poll(self, block: Block, header: int) -> None:
+        """At a back edge: now and then look at the stop flag; where others may be waited for, let them run."""
+        e, b = self.e, self.e.b
+        place = b.gep(e.worker, [ir.Constant(I64, WORKER.offset("polls"))], source_etype=I8)
+        left = b.sub(b.load(place, typ=I64), ir.Constant(I64, 1))
+        b.store(left, place)
+        look = e.native.append_basic_block("look")
+        branch = b.cbranch(b.icmp_signed(">", left, ir.Constant(I64, 0)), self.bodies[header], look)
+        branch.set_weights([1000000, 1])
+        b.position_at_end(look)
+        if block.index in self.spinning:
+            self._leave(block, YIELD, header)
+        else:
+            self._call_poll(header)
+
+    def _call_poll(self, header: int) -> None:
+        from gridstride.lower.runtime_table import call_runtime
+
+        e, b = self.e, self.e.b
+        stop = call_runtime(e, "poll", [e.worker])
+        b.cbranch(b.icmp_unsigned("==", stop, ir.Constant(I32, 0)), self.bodies[header], e.stopped)
+
+    def _suspend(self, op: Op, block: Block) -> None:
+        """A barrier: everything before it in the block is done; the rest is the target block."""
+        e = self.e
+        target = block.targets[0].index
+        self.emit_op(op)
+        state = WARP_SYNC if op.form is not None and "warp" in op.form else BARRIER
+        if state == WARP_SYNC:
+            self._warp_sync(block, target)
+            return
+        self._leave(block, state, target)
+
+    def _warp_sync(self, block: Block, target: int) -> None:
+        """bar.warp.sync: nothing to do where no named lane is elsewhere (the mask is in the warp's record)."""
+        e, b = self.e, self.e.b
+        elsewhere = e.field(b, WARP, e.warp, "others")
+        for k in self.waits if self.pending[block.index] else ():
+            elsewhere = b.or_(elsewhere, b.load(self.waiting[k], typ=I32))
+        missing = b.and_(e.field(b, WARP, e.warp, "sync_mask"), elsewhere)
+        here = e.native.append_basic_block("all here")
+        wait = e.native.append_basic_block("wait")
+        b.cbranch(b.icmp_unsigned("==", missing, ir.Constant(I32, 0)), here, wait)
+        b.position_at_end(here)
+        self._go(block, target, None)
+        b.position_at_end(wait)
+        self._leave(block, WARP_SYNC, target)
+
+    def _leave(self, block: Block, state: int, target: int) -> None:
+        """Save what is alive, return `state`; make the resume point at `target`."""
+        e, b = self.e, self.e.b
+        waits = bool(self.pending[block.index])
+        live = e.live.live_in[target] | (self.everything if waits else 0)
+        for register in self._saved(live):
+            places = self._places(register)
+            for slot, place, kind in zip(e.slots_of(register), places, part_types(e.shape(register), e.storage(register)), strict=True):
+                self._frame_store(b, b.load(slot, typ=kind), place)
+        pending: ir.Value = ir.Constant(I32, 0)
+        for k in self.waits if waits else ():
+            lanes = b.load(self.waiting[k], typ=I32)
+            pending = b.or_(pending, lanes)
+            self._frame_store(b, lanes, self.wait_places[k])
+        number = len(self.resumes) + 2
+        e.put_field(WARP, e.warp, "resume", ir.Constant(I32, number))
+        e.put_field(WARP, e.warp, "active", b.load(self.active, typ=I32))
+        e.put_field(WARP, e.warp, "alive", b.load(self.alive, typ=I32))
+        e.put_field(WARP, e.warp, "pending", pending)
+        b.ret(ir.Constant(I32, state))
+        entry = e.native.append_basic_block(f"resume{number}")
+        self.resumes.append((entry, target))
+        inner = ir.IRBuilder(entry)
+        self._restore(inner, live, waits)
+        inner.store(e.field(inner, WARP, e.warp, "active"), self.active)
+        inner.branch(self.bodies[target])
+
+    def _saved(self, live: int) -> list[int]:
+        found, register = [], 0
+        while live:
+            if live & 1 and register not in self.e.fixed:
+                found.append(register)
+            live >>= 1
+            register += 1
+        return found
+
+    def _places(self, register: int) -> list[int]:
+        if register not in self.frame_places:
+            sizes = []
+            for kind in part_types(self.e.shape(register), self.e.storage(register)):
+                sizes.append(self._frame_place(_bytes(kind)))
+            self.frame_places[register] = sizes
+        return self.frame_places[register]
+
+    def _frame_store(self, b: ir.IRBuilder, value: ir.Value, place: int) -> None:
+        if value.type == MASK_TYPE:
+            value = b.bitcast(value, I32)
+        elif value.type == I1:
+            value = b.zext(value, I8)
+        b.store(value, b.gep(self.e.warp, [ir.Constant(I64, place)], source_etype=I8), align=64 if isinstance(value.type, ir.VectorType) else None)
+
+    def _restore(self, b: ir.IRBuilder, live: int, waits: bool) -> None:
+        e = self.e
+        for register in self._saved(live):
+            kinds = part_types(e.shape(register), e.storage(register))
+            for slot, place, kind in zip(e.slots_of(register), self._places(register), kinds, strict=True):
+                at = b.gep(e.warp, [ir.Constant(I64, place)], source_etype=I8)
+                if kind == MASK_TYPE:
+                    value = b.bitcast(b.load(at, typ=I32), MASK_TYPE)
+                elif kind == I1:
+                    value = b.trunc(b.load(at, typ=I8), I1)
+                else:
+                    value = b.load(at, typ=kind, align=64 if isinstance(kind, ir.VectorType) else None)
+                b.store(value, slot)
+        if waits:
+            for k in self.waits:
+                b.store(b.load(b.gep(e.warp, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32), self.waiting[k])
+
+
+def _bytes(kind: ir.Type) -> int:
+    if kind == MASK_TYPE:
+        return 4
+    if isinstance(kind, ir.VectorType):
+        element = kind.element
+        size = {ir.FloatType: 4, ir.DoubleType: 8}.get(type(element)) or element.width // 8
+        return max(64, size * kind.count)
+    if isinstance(kind, ir.IntType):
+        return max(1, kind.width // 8)
+    return 8 if isinstance(kind, ir.DoubleType | ir.PointerType) else 4
+

@@ -1,0 +1,282 @@
+"""From a parsed module to native code: the passes in their order, the emission, the cache."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+from llvmlite import ir
+
+from gridstride.cache import DiskCache, key_of
+from gridstride.errors import ParseError, UnsupportedError
+from gridstride.ir.nodes import AddressOf, Function, Kind, Op, Reg
+from gridstride.lower import access
+from gridstride.lower.emitter import Emitter, SymbolTable
+from gridstride.lower.flow import Flow
+from gridstride.lower.host import compile_object, host_cpu, host_features
+from gridstride.passes.analyse_shapes import LaneLayout, ShapeAnalysis
+from gridstride.passes.order_blocks import order_blocks
+from gridstride.passes.select_operations import select_operations
+from gridstride.passes.split_webs import liveness, split_webs
+from gridstride.ptx.nodes import Module, Variable
+
+DYNAMIC_SHARED_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """Native code of one kernel for one lane layout, and what the launch must know about it.
+
+    sites: (PTX line, source file index, source line, opcode, space, bytes, inlined: list of (file, line)) of every
+    access, barrier and trap, by number. symbols: names whose addresses the worker's table holds.
+    """
+
+    image: bytes
+    frame_bytes: int
+    local_bytes: int
+    static_shared: int
+    wait_start: int
+    wait_count: int
+    symbols: list[str]
+    sites: list[list[Any]]
+    traits: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "image": base64.b64encode(self.image).decode()}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> KernelCode:
+        return KernelCode(**{**data, "image": base64.b64decode(data["image"])})
+
+
+def parameter_layout(parameters: list[Variable]) -> tuple[dict[str, int], int]:
+    """Offsets of a kernel's parameters, each aligned to its own type, and the bytes of them all."""
+    offsets, end = {}, 0
+    for parameter in parameters:
+        start = -(-end // parameter.align) * parameter.align
+        offsets[parameter.name] = start
+        end = start + (parameter.size or 0)
+    return offsets, end
+
+
+def shared_layout(function: Function) -> tuple[dict[str, int], int]:
+    """Offsets of the kernel's shared variables; dynamic ones come after all others."""
+    offsets, end = {}, 0
+    static = [(n, v) for n, v in function.shared.items() if v.size is not None and not (v.extern and v.size == 0)]
+    for name, variable in static:
+        start = -(-end // variable.align) * variable.align
+        offsets[name] = start
+        end = start + (variable.size or 0)
+    dynamic = [(n, v) for n, v in function.shared.items() if n not in offsets]
+    if dynamic:
+        align = max([DYNAMIC_SHARED_ALIGNMENT, *(v.align for _, v in dynamic)])
+        end = -(-end // align) * align
+        for name, _ in dynamic:
+            offsets[name] = end
+    return offsets, end
+
+
+def compile_kernel(module: Module, name: str, layout: LaneLayout) -> KernelCode:
+    """Native code of entry `name`, from the cache or made anew."""
+    cache = DiskCache("native", limit_bytes=512 << 20)
+    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
+    kept = cache.get(key)
+    if kept is not None:
+        return KernelCode.from_json(kept)
+    code = _compile(module, name, layout)
+    cache.put(key, code.as_json())
+    return code
+
+
+@functools.cache
+def code_fingerprint() -> str:
+    """A hash of the code that makes native code: a change of it makes cached code stale."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for room in ("isa", "ptx", "ir", "passes", "lower"):
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _compile(module: Module, name: str, layout: LaneLayout) -> KernelCode:
+    code, text = lower_to_llvm(module, name, layout)
+    size = text.count("\n")
+    image = compile_object(text, level=2 if size < 40_000 else 1, codegen=2 if size < 15_000 else 1 if size < 40_000 else 0)
+    return KernelCode(image, **code)
+
+
+def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[str, Any], str]:
+    """All fields of the kernel's code but the image, and its LLVM IR as text."""
+    function = select_operations(module, name)
+    loops = order_blocks(function)
+    webs = split_webs(function)
+    live = liveness(function)
+    latches = {loop.latch.index for loop in loops if loop.latch is not None and loop.latch.index >= 0}
+    spinning = _spinning_latches(function, loops)
+    traits = _traits(function, bool(spinning))
+    shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=bool(spinning)).run()
+    shared_offsets, static_shared = shared_layout(function)
+    parameters, parameter_bytes = parameter_layout(function.parameters)
+    names = sorted({a.name for b in function.blocks for op in b.ops for a in op.args if isinstance(a, AddressOf) and a.space in ("global", "const")})
+    symbols = SymbolTable({n: k for k, n in enumerate(names)}, shared_offsets, parameters, parameter_bytes, {})
+    llvm_module = ir.Module(name)
+    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, "kernel")
+    _fix_parameters(emitter, function)
+    flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches)
+    flow.run()
+    places = sorted(flow.wait_places.values())
+    fields = {
+        "frame_bytes": -(-flow.frame_bytes // 64) * 64,
+        "local_bytes": -(-function.local_bytes // 16) * 16,
+        "static_shared": static_shared,
+        "wait_start": places[0] if places else 0,
+        "wait_count": len(places),
+        "symbols": names,
+        "sites": [_site(s) for s in function.sites],
+        "traits": traits,
+    }
+    return fields, str(llvm_module)
+
+
+def _site(site: Any) -> list[Any]:
+    inlined, at = [], site.loc.inlined_at if site.loc else None
+    while at is not None:
+        inlined.append([at.file, at.line])
+        at = at.inlined_at
+    return [site.line, site.loc.file if site.loc else None, site.loc.line if site.loc else None, site.text, site.space, site.bytes, inlined]
+
+
+def lower_operation(e: Emitter, op: Op) -> None:
+    """Everything that is not control flow."""
+    if op.results and op.results[0] in e.fixed and len(op.results) == 1:
+        return
+    try:
+        if op.kind is Kind.COMPUTE:
+            e.compute(op)
+        elif op.kind is Kind.MOVE:
+            e.move(op)
+        elif op.kind is Kind.LOAD:
+            access.load(e, op)
+        elif op.kind is Kind.STORE:
+            access.store(e, op)
+        else:
+            assert op.form is not None and op.form.operation.lower is not None
+            op.form.operation.lower(e, op)
+    except (UnsupportedError, ParseError) as error:
+        if "PTX line" in str(error):
+            raise
+        text = op.form.text if op.form is not None else "an instruction"
+        raise type(error)(f"PTX line {op.line}: `{text}`: {error}") from None
+
+
+def _fix_parameters(e: Emitter, function: Function) -> None:
+    """Registers that hold a parameter or a special register are made in the prologue, at every entry: nothing to save."""
+    count: dict[int, int] = {}
+    for block in function.blocks:
+        for op in block.ops:
+            for result in op.results:
+                if result is not None:
+                    count[result] = count.get(result, 0) + 1
+    main, e.b = e.b, e.prologue
+    e.values.b = e.values.scalar.b = e.values.warp.b = e.prologue
+    for block in function.blocks:
+        for op in block.ops:
+            if len(op.results) != 1 or op.results[0] is None or count[op.results[0]] != 1 or op.guard is not None:
+                continue
+            value = _constant_over_launch(e, op)
+            if value is not None:
+                result = op.results[0]
+                e.fixed[result] = e.values.coerce(value, e.shape(result)) if value.shape != e.shape(result) else value
+    e.b = main
+    e.values.b = e.values.scalar.b = e.values.warp.b = main
+
+
+def _constant_over_launch(e: Emitter, op: Op) -> Any:
+    from gridstride.ir.nodes import SpecialRegister
+    from gridstride.lower.lanes import scalar_type
+    from gridstride.lower.values import uniform
+
+    result = op.results[0]
+    assert result is not None
+    if op.kind is Kind.LOAD and op.access is not None and op.access.space == "param" and op.access.count == 1 and op.access.element.bits <= 64:
+        base = op.args[0]
+        if isinstance(base, AddressOf) and base.space == "param":
+            size = op.access.element.bytes
+            offset = e.symbols.parameter_offsets[base.name] + base.offset
+            if 0 <= offset and offset + size <= e.symbols.parameter_bytes and offset % size == 0:
+                start = e.once("parameters", _worker(), e.worker, "parameters")
+                place = e.prologue.gep(start, [ir.Constant(ir.IntType(64), offset)], source_etype=ir.IntType(8))
+                loaded = e.prologue.load(place, typ=scalar_type(f"i{size * 8}"), align=size)
+                return e.values.convert(uniform(f"i{size * 8}", loaded), e.storage(result), op.access.element.signed)
+    if op.kind is Kind.MOVE and len(op.args) == 1 and isinstance(op.args[0], SpecialRegister):
+        name = op.args[0].name
+        if not name.startswith(("%clock", "%globaltimer")) or name.startswith("%cluster"):
+            return e.values.convert(e.special(name), e.storage(result))
+    return None
+
+
+def _worker() -> Any:
+    from gridstride.lower.records import WORKER
+
+    return WORKER
+
+
+def _spinning_latches(function: Function, loops: list[Any]) -> set[int]:
+    """Latches of loops in which a thread may wait for another: they read memory that others may write."""
+    found = set()
+    for loop in loops:
+        if loop.latch is None or loop.latch.index < 0:
+            continue
+        inside = [b for b in function.blocks if id(b) in loop.body]
+        if any(_may_observe(op) for b in inside for op in b.ops) and _may_leave_by_it(inside, loop):
+            found.add(loop.latch.index)
+    return found
+
+
+def _may_observe(op: Op) -> bool:
+    if op.kind is Kind.ATOMIC:
+        return bool(op.results) and op.results[0] is not None
+    if op.kind is Kind.LOAD and op.access is not None:
+        return op.access.ordering != "weak"
+    return False
+
+
+def _may_leave_by_it(inside: list[Any], loop: Any) -> bool:
+    """Whether an exit of the loop may depend on what is observed in it (a forward slice over registers)."""
+    tainted: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for block in inside:
+            for op in block.ops:
+                if _may_observe(op) or any(isinstance(a, Reg) and a.id in tainted for a in op.args) or (op.guard is not None and op.guard.id in tainted):
+                    for result in op.results:
+                        if result is not None and result not in tainted:
+                            tainted.add(result)
+                            changed = True
+    # a branch on an observed value decides what else is assigned, so any tainted branch inside counts
+    return any(
+        b.ops[-1].kind is Kind.BRANCH and isinstance(b.ops[-1].args[0], Reg) and b.ops[-1].args[0].id in tainted for b in inside
+    )
+
+
+def _traits(function: Function, spins: bool) -> dict[str, Any]:
+    """What the launch must know to choose how to run blocks."""
+    ordered = atomics_used = float_atomics = barriers = False
+    for block in function.blocks:
+        for op in block.ops:
+            if op.kind is Kind.ATOMIC and op.access is not None:
+                if op.access.space != "shared":
+                    atomics_used |= bool(op.results) and op.results[0] is not None
+                    float_atomics |= op.access.element.kind in "fh"
+            elif op.access is not None and op.access.space not in ("shared", "local", "param") and op.access.ordering not in ("weak",):
+                ordered = True
+            elif op.info == "suspends":
+                barriers = True
+    return {"spins": spins, "ordered": ordered, "atomics_used": atomics_used, "float_atomics": float_atomics, "barriers": barriers}

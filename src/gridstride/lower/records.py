@@ -1,0 +1,209 @@
+"""The records that native code and Python share: field names, types and offsets, in one place.
+
+  worker   one for each host thread that runs blocks: launch constants, fault, poll counters
+  block    one for each block in flight
+  warp     one for each group of lanes that runs together; its saved registers follow the header
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "f32": 4, "f64": 8, "ptr": 8}
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: str
+    offset: int
+    count: int
+
+
+class Record:
+    """A C-like structure. `fields` are "name:type" or "name:type*count" strings."""
+
+    def __init__(self, name: str, *fields: str) -> None:
+        self.name = name
+        self.fields: dict[str, Field] = {}
+        offset = 0
+        for text in fields:
+            field, _, rest = text.partition(":")
+            kind, _, count = rest.partition("*")
+            number = int(count or 1)
+            align = 64 if number >= 32 else _SIZES[kind]
+            offset = -(-offset // align) * align
+            self.fields[field] = Field(field, kind, offset, number)
+            offset += _SIZES[kind] * number
+        self.size = -(-offset // 64) * 64
+
+    def offset(self, name: str) -> int:
+        return self.fields[name].offset
+
+
+WORKER = Record(
+    "worker",
+    "polls:i64",  # loop iterations until the next look at the stop flag
+    "executed:i64",  # loop iterations granted so far
+    "budget:i64",  # most loop iterations of this worker; -1: no limit
+    "poll_interval:i64",
+    "stop:ptr",  # i32: nonzero asks to stop
+    "runtime:ptr",  # addresses of the shared functions, in the order of RUNTIME_FUNCTIONS
+    "parameters:ptr",
+    "symbols:ptr",  # i64 a symbol: addresses of module variables and functions
+    "slots:ptr",  # two i64 a memory access: the allocation it hit last, [low, high)
+    "allocations:ptr",  # two i64 an allocation, ascending: [start, end)
+    "allocation_count:i64",
+    "ntid_x:i32",
+    "ntid_y:i32",
+    "ntid_z:i32",
+    "nctaid_x:i32",
+    "nctaid_y:i32",
+    "nctaid_z:i32",
+    "shared_bytes:i64",  # static and dynamic
+    "dynamic_bytes:i64",
+    "local_bytes:i64",  # of one thread
+    "exclusive:i32",  # nonzero: this is the only worker, atomics need no lock
+    "smid:i32",
+    "clock:i64",
+    "gridid:i64",
+    "fault_code:i32",
+    "fault_site:i32",
+    "fault_lanes:i32",
+    "fault_warp:i32",
+    "fault_block:i64",
+    "fault_space:i32",
+    "fault_bytes:i32",
+    "fault_address:i64*32",
+    "host_arguments:i64*160",  # up to five arguments a lane, and the answers
+    "print_buffer:ptr",
+    "print_used:i64",
+    "print_capacity:i64",
+    "heap:ptr",  # two i64: next free device-heap address, end
+    "callback:ptr",  # called when a warp needs the host: (worker, block, warp, what) -> i32
+    "changes:i64",  # counts memory changes by atomics, to tell spinning from progress
+    "cooperative:i64",
+    "frame_bytes:i64",
+    "threads_done:i64",
+    "warp_base:ptr",
+)
+
+BLOCK = Record(
+    "block",
+    "ctaid_x:i32",
+    "ctaid_y:i32",
+    "ctaid_z:i32",
+    "state:i32",  # 0 free, 1 running, 2 done
+    "linear:i64",
+    "shared:ptr",
+    "warps:ptr",  # the first warp; contexts lie one frame apart
+    "locals:ptr",
+    "warp_count:i32",  # warps of the block
+    "context_count:i32",  # groups of lanes, at least one a warp
+    "context_limit:i32",
+    "live_threads:i32",
+    "progress:i64",
+    "bar_arrived:i32*16",
+    "bar_expected:i32*16",
+    "bar_and:i32*16",
+    "bar_or:i32*16",
+    "bar_popc:i32*16",
+    "bar_result:i32*16",
+)
+
+WARP = Record(
+    "warp",
+    "resume:i32",
+    "alive:i32",  # lanes of this group that have not ended
+    "state:i32",  # see STATES
+    "index:i32",  # of the warp in its block
+    "active:i32",  # lanes that go on at `resume`
+    "pending:i32",  # lanes that wait in other blocks of the kernel
+    "tid_x:i32",
+    "tid_y:i32",
+    "tid_z:i32",
+    "barrier:i32",  # the barrier waited at
+    "barrier_mode:i32",  # 0 sync, 1 arrive, 2 and, 3 or, 4 popc
+    "barrier_count:i32",  # expected threads, 0: all of the block
+    "barrier_mask:i32",  # lanes whose predicate holds
+    "result:i32",  # of a reducing barrier
+    "site:i32",
+    "sync_mask:i32",
+    "others:i32",  # lanes of this warp in other groups
+    "spins:i64",
+    "local:ptr",
+    "signature:i64",
+    "tid_x_lanes:i32*32",
+    "tid_y_lanes:i32*32",
+    "tid_z_lanes:i32*32",
+)
+
+SCHEDULE = Record(
+    "schedule",
+    "kernel:ptr",
+    "next:i64",  # place in the order of the next block to start; all workers draw from it
+    "total:i64",
+    "order:ptr",  # i64 a block: the order in which they start; null: ascending
+    "warp_order:ptr",  # i32 a warp: the order in which a block's warps run; null: ascending
+    "last_alive:i32",  # lanes of a block's last warp
+    "threads:i32",  # of one block
+    "warps:i32",  # of one block
+    "frame_bytes:i64",
+    "shared_clear:i64",  # bytes to clear before a block starts
+    "locals_clear:i64",
+    "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
+    "clusters:i32",
+    "wait_start:i64",
+)
+
+POOL = Record(
+    "pool",  # the blocks that one worker can have in flight
+    "first:ptr",
+    "stride:i64",
+    "limit:i32",
+    "open:i32",
+)
+
+# What a kernel function returns, and the state its warp is then in.
+DONE, BARRIER, YIELD, STOPPED, WARP_SYNC = range(5)
+RUNNABLE = 5
+
+# Functions shared by all kernels (see lower/runtime.py), in the order of the worker's table.
+RUNTIME_FUNCTIONS = {
+    "poll": ("i32", ("ptr",)),
+    "resolve": ("32xi64", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i64", "i64", "i32")),
+    "resolve_one": ("i64", ("ptr", "ptr", "ptr", "i32", "i64", "i32", "i64", "i64", "i32")),
+    "gather8": ("32xi8", ("32xi64", "i32")),
+    "gather16": ("32xi16", ("32xi64", "i32")),
+    "gather32": ("32xi32", ("32xi64", "i32")),
+    "gather64": ("32xi64", ("32xi64", "i32")),
+    "scatter8": ("void", ("32xi64", "i32", "32xi8")),
+    "scatter16": ("void", ("32xi64", "i32", "32xi16")),
+    "scatter32": ("void", ("32xi64", "i32", "32xi32")),
+    "scatter64": ("void", ("32xi64", "i32", "32xi64")),
+    "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
+    "host": ("i32", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
+}
+
+# What a kernel may ask of the host, in the order of their numbers.
+HOST_REQUESTS = ("vprintf", "__assertfail", "malloc", "free")
+
+# Faults
+FAULTS = {
+    1: "out-of-bounds",
+    2: "misaligned",
+    3: "trap",
+    4: "assert",
+    5: "budget",
+    6: "interrupted",
+    7: "deadlock",
+    8: "unsupported",
+    9: "out-of-bounds",
+}
+FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED = range(1, 9)
+SPACES = ("global", "shared", "local", "const", "param", "generic")
+
+# Generic addresses of shared and local memory: windows that no host address reaches (PTX ISA 6.4.1).
+SHARED_WINDOW = 0x0100_0000_0000_0000
+LOCAL_WINDOW = 0x0200_0000_0000_0000
+FUNCTION_WINDOW = 0x0400_0000_0000_0000

@@ -1,0 +1,400 @@
+"""The scheduler of blocks and warps, as native code.
+
+One block after the other runs to its end, warp by warp, each warp from barrier to barrier. Only when a block waits
+for something that none of its own warps brings (a flag that another block sets, say) is the next one started beside
+it, up to what the device could hold. When all that may run only spins and nothing changes any more, the launch ends
+with a deadlock.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gridstride.lower.barriers import ARRIVE, OR, POPC
+from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.runtime import poll_body
+from gridstride.lower.records import (
+    BARRIER,
+    BLOCK,
+    DONE,
+    FAULT_DEADLOCK,
+    POOL,
+    RUNNABLE,
+    SCHEDULE,
+    STOPPED,
+    WARP,
+    WARP_SYNC,
+    WORKER,
+    YIELD,
+)
+
+FREE, RUNNING = 0, 1
+FINISHED, STALLED, ABORTED = 0, 1, 2
+STALLS_BEFORE_OTHERS = 4
+STALLS_WITH_CHANGES = 64
+ROUNDS_TO_DEADLOCK = 64
+
+
+def build_scheduler() -> ir.Module:
+    """The LLVM module with `run(worker, schedule, pool) -> i32`: 0 when all blocks are done, 1 when stopped."""
+    module = ir.Module("scheduler")
+    start = _start_block(module)
+    split = _split(module)
+    barriers = _release_barriers(module)
+    syncs = _release_warp_syncs(module)
+    run_block = _run_block(module, split, barriers, syncs)
+    _run(module, start, run_block)
+    return module
+
+
+def _memset(f: NativeFunction, place: Native, size: Native) -> None:
+    f.intrinsic("llvm.memset.p0.i64", "void", place, f.const("i8", 0), size, f.const("i1", 0))
+
+
+def _start_block(module: ir.Module) -> ir.Function:
+    """start_block(worker, schedule, block, linear)"""
+    f = NativeFunction(module, "start_block", "void", ["ptr", "ptr", "ptr", "i64"], attributes=("noinline",))
+    worker, schedule, block, linear = f.args
+    nx, ny = (f.get(WORKER, worker, n).to("i64") for n in ("nctaid_x", "nctaid_y"))
+    f.put(BLOCK, block, "linear", linear)
+    f.put(BLOCK, block, "ctaid_x", (linear % nx).to("i32"))
+    rest = linear // nx
+    f.put(BLOCK, block, "ctaid_y", (rest % ny).to("i32"))
+    f.put(BLOCK, block, "ctaid_z", (rest // ny).to("i32"))
+    f.put(BLOCK, block, "state", RUNNING)
+    f.put(BLOCK, block, "progress", 0)
+    warps = f.get(SCHEDULE, schedule, "warps")
+    f.put(BLOCK, block, "context_count", warps)
+    f.put(BLOCK, block, "live_threads", warps)
+    _memset(f, f.get(BLOCK, block, "shared"), f.get(SCHEDULE, schedule, "shared_clear"))
+    clear = f.get(SCHEDULE, schedule, "locals_clear")
+    with f.if_(clear.ne(0)):
+        _memset(f, f.get(BLOCK, block, "locals"), clear)
+    _memset(f, block + BLOCK.offset("bar_arrived"), f.const("i64", 64))
+    frame = f.get(SCHEDULE, schedule, "frame_bytes")
+    first = f.get(BLOCK, block, "warps")
+    last = warps - 1
+    with f.count_to(warps) as k:
+        warp = first + k.to("i64") * frame
+        f.put(WARP, warp, "resume", 0)
+        f.put(WARP, warp, "alive", k.eq(last).select(f.get(SCHEDULE, schedule, "last_alive"), f.const("i32", 0xFFFFFFFF)))
+        f.put(WARP, warp, "state", RUNNABLE)
+        f.put(WARP, warp, "pending", 0)
+        f.put(WARP, warp, "others", 0)
+        f.put(WARP, warp, "signature", 0)
+    f.ret()
+    return f.function
+
+
+def _split(module: ir.Module) -> ir.Function:
+    """split(schedule, block, warp): lanes that wait elsewhere in the kernel become a group of their own."""
+    f = NativeFunction(module, "split", "void", ["ptr", "ptr", "ptr"], attributes=("noinline",))
+    schedule, block, warp = f.args
+    frame = f.get(SCHEDULE, schedule, "frame_bytes")
+    first = f.get(BLOCK, block, "warps")
+    count = f.variable("i32", f.get(BLOCK, block, "context_count"))
+    # a place that an ended group of a split has left, else a new one
+    place = f.variable("i32", count.get())
+    warps = f.get(SCHEDULE, schedule, "warps")
+    with f.count_to(count.get()) as k:
+        ended = f.get(WARP, first + k.to("i64") * frame, "state").eq(DONE) & (k >= warps)
+        place.set(ended.select(k, place.get()))
+    with f.if_(place.get().eq(count.get())):
+        f.put(BLOCK, block, "context_count", count.get() + 1)
+    new = first + place.get().to("i64") * frame
+    f.intrinsic("llvm.memcpy.p0.p0.i64", "void", new, warp, frame, f.const("i1", 0))
+    pending = f.get(WARP, warp, "pending")
+    staying = f.get(WARP, warp, "alive") & ~pending
+    f.put(WARP, warp, "alive", staying)
+    f.put(WARP, warp, "pending", 0)
+    f.put(WARP, new, "alive", pending)
+    f.put(WARP, new, "pending", 0)
+    f.put(WARP, new, "active", 0)
+    f.put(WARP, new, "resume", 1)
+    f.put(WARP, new, "state", RUNNABLE)
+    f.put(WARP, new, "signature", 0)
+    start = f.get(SCHEDULE, schedule, "wait_start")
+    with f.count_to(f.get(SCHEDULE, schedule, "wait_count")) as k:
+        f.store(f.const("i32", 0), warp + (start + k.to("i64") * 4))
+    f.add_to(BLOCK, block, "live_threads", 1)
+    # every group knows which lanes of its warp are in others
+    index = f.get(WARP, warp, "index")
+    everyone = f.variable("i32", 0)
+    total = f.get(BLOCK, block, "context_count")
+    with f.count_to(total) as k:
+        other = first + k.to("i64") * frame
+        same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").ne(DONE)
+        everyone.set(everyone.get() | same.select(f.get(WARP, other, "alive"), f.const("i32", 0)))
+    with f.count_to(total) as k:
+        other = first + k.to("i64") * frame
+        with f.if_(f.get(WARP, other, "index").eq(index)):
+            f.put(WARP, other, "others", everyone.get() & ~f.get(WARP, other, "alive"))
+    f.ret()
+    return f.function
+
+
+def _release_barriers(module: ir.Module) -> ir.Function:
+    """release_barriers(schedule, block) -> number of groups let go."""
+    f = NativeFunction(module, "release_barriers", "i32", ["ptr", "ptr"], attributes=("noinline",))
+    schedule, block = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    count = f.get(BLOCK, block, "context_count")
+    released = f.variable("i32", 0)
+    ids = f.variable("i32", 0)  # barriers that somebody waits at
+    uncounted = f.variable("i32", 0)  # of those, the ones that wait for the whole block
+    waiting, live = f.variable("i32", 0), f.variable("i32", 0)
+    with f.count_to(count) as k:
+        warp = first + k.to("i64") * frame
+        state = f.get(WARP, warp, "state")
+        live.set(live.get() + state.ne(DONE).to("i32"))
+        with f.if_(state.eq(BARRIER)):
+            bit = f.const("i32", 1) << f.get(WARP, warp, "barrier")
+            ids.set(ids.get() | bit)
+            waiting.set(waiting.get() + 1)
+            whole = f.get(WARP, warp, "barrier_count").eq(0)
+            uncounted.set(uncounted.get() | whole.select(bit, f.const("i32", 0)))
+    everyone_waits = waiting.get().eq(live.get())
+    with f.each_lane(ids.get()) as number:
+        arrived = f.get(BLOCK, block, "bar_arrived", number.to("i64"))
+        expected = f.get(BLOCK, block, "bar_expected", number.to("i64"))
+        bit = f.const("i32", 1) << number
+        whole = (uncounted.get() & bit).ne(0)
+        alone = ids.get().eq(bit)
+        complete = f.b.select(whole.v, (everyone_waits & alone).v, (arrived >= expected).v)
+        with f.if_(Native(f, complete)):
+            _let_go(f, schedule, block, number, released)
+    f.ret(released.get())
+    return f.function
+
+
+def _let_go(f: NativeFunction, schedule: Native, block: Native, number: Native, released: object) -> None:
+    """All groups at barrier `number` go on, with what the barrier has reduced."""
+    from gridstride.lower.native import Variable
+
+    assert isinstance(released, Variable)
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    count = f.get(BLOCK, block, "context_count")
+    holds, all_hold = f.variable("i32", 0), f.variable("i1", f.const("i1", 1))
+    with f.count_to(count) as k:
+        warp = first + k.to("i64") * frame
+        here = f.get(WARP, warp, "state").eq(BARRIER) & f.get(WARP, warp, "barrier").eq(number)
+        with f.if_(here):
+            mask, active = f.get(WARP, warp, "barrier_mask"), f.get(WARP, warp, "active")
+            holds.set(holds.get() + f.count_bits(mask & active))
+            all_hold.set(all_hold.get() & (mask & active).eq(active))
+    with f.count_to(count) as k:
+        warp = first + k.to("i64") * frame
+        here = f.get(WARP, warp, "state").eq(BARRIER) & f.get(WARP, warp, "barrier").eq(number)
+        with f.if_(here):
+            mode = f.get(WARP, warp, "barrier_mode")
+            some = holds.get().ne(0).to("i32")
+            result = mode.eq(POPC).select(holds.get(), mode.eq(OR).select(some, all_hold.get().to("i32")))
+            f.put(WARP, warp, "result", result)
+            f.put(WARP, warp, "state", RUNNABLE)
+            released.set(released.get() + 1)
+    f.put(BLOCK, block, "bar_arrived", f.const("i32", 0), number.to("i64"))
+
+
+def _release_warp_syncs(module: ir.Module) -> ir.Function:
+    """release_warp_syncs(schedule, block) -> number of groups let go.
+
+    A group at bar.warp.sync goes on when every lane that its mask names is at one with the same mask, or has ended.
+    """
+    f = NativeFunction(module, "release_warp_syncs", "i32", ["ptr", "ptr"], attributes=("noinline",))
+    schedule, block = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    count = f.get(BLOCK, block, "context_count")
+    released = f.variable("i32", 0)
+    with f.count_to(count) as k:
+        warp = first + k.to("i64") * frame
+        with f.if_(f.get(WARP, warp, "state").eq(WARP_SYNC)):
+            mask, index = f.get(WARP, warp, "sync_mask"), f.get(WARP, warp, "index")
+            missing = f.variable("i32", 0)
+            missing.set(0)
+            with f.count_to(count) as j:
+                other = first + j.to("i64") * frame
+                state = f.get(WARP, other, "state")
+                concerned = f.get(WARP, other, "index").eq(index) & state.ne(DONE) & (f.get(WARP, other, "alive") & mask).ne(0)
+                arrived = state.eq(WARP_SYNC) & f.get(WARP, other, "sync_mask").eq(mask)
+                missing.set(missing.get() + (concerned & ~arrived).to("i32"))
+            with f.if_(missing.get().eq(0)):
+                with f.count_to(count) as j:
+                    other = first + j.to("i64") * frame
+                    same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(WARP_SYNC)
+                    with f.if_(same & f.get(WARP, other, "sync_mask").eq(mask)):
+                        f.put(WARP, other, "state", RUNNABLE)
+                        released.set(released.get() + 1)
+    f.ret(released.get())
+    return f.function
+
+
+def _signature(f: NativeFunction, warp: Native, frame: Native) -> Native:
+    """A hash of what a group of lanes would go on with."""
+    total = f.variable("i64", f.get(WARP, warp, "active").to("i64"))
+    total.set(total.get() * 31 + f.get(WARP, warp, "resume").to("i64"))
+    with f.count_to(frame >> 3, start=WARP.size // 8) as k:
+        word = f.load("i64", warp, k * 8)
+        mixed = (total.get() ^ word) * 0x9E3779B97F4A7C15
+        total.set(mixed ^ (mixed >> 29))
+    return total.get()
+
+
+def _run_block(module: ir.Module, split: ir.Function, barriers: ir.Function, syncs: ir.Function) -> ir.Function:
+    """run_block(worker, schedule, block) -> FINISHED, STALLED or ABORTED"""
+    f = NativeFunction(module, "run_block", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
+    worker, schedule, block = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    kernel = f.get(SCHEDULE, schedule, "kernel")
+    order = f.get(SCHEDULE, schedule, "warp_order")
+    warps = f.get(SCHEDULE, schedule, "warps")
+    stalls = f.variable("i64", 0)
+    live = f.variable("i32", f.get(BLOCK, block, "live_threads"))
+    with f.loop():
+        moved, yielded, stuck = f.variable("i32", 0), f.variable("i32", 0), f.variable("i32", 0)
+        moved.set(0)
+        yielded.set(0)
+        stuck.set(0)
+        waiting_barrier, waiting_sync = f.variable("i32", 0), f.variable("i32", 0)
+        waiting_barrier.set(0)
+        waiting_sync.set(0)
+        changes = f.get(WORKER, worker, "changes")
+        count = f.get(BLOCK, block, "context_count")
+        with f.count_to(count) as k:
+            chosen = f.variable("i32", k)
+            chosen.set(k)
+            with f.if_(order.to("i64").ne(0) & (k < warps)):
+                chosen.set(f.load("i32", order, k.to("i64") * 4))
+            warp = first + chosen.get().to("i64") * frame
+            with f.if_(f.get(WARP, warp, "state").eq(RUNNABLE)):
+                state = f.call_pointer(kernel, "i32", worker, block, warp)
+                f.ret_if(state.eq(STOPPED), f.const("i32", ABORTED))
+                with f.if_(state.eq(DONE)):
+                    f.put(WARP, warp, "state", DONE)
+                    live.set(live.get() - 1)
+                    moved.set(1)
+                with f.if_(state.ne(DONE)):
+                    with f.if_(f.get(WARP, warp, "pending").ne(0)):
+                        f.put(BLOCK, block, "live_threads", live.get())
+                        f.call(split, schedule, block, warp)
+                        live.set(f.get(BLOCK, block, "live_threads"))
+                        moved.set(1)
+                    with f.if_(state.eq(YIELD)):
+                        f.ret_if(poll_body(f, worker).ne(0), f.const("i32", ABORTED))
+                        now = _signature(f, warp, frame)
+                        stuck.set(stuck.get() + now.eq(f.get(WARP, warp, "signature")).to("i32"))
+                        f.put(WARP, warp, "signature", now)
+                        yielded.set(yielded.get() + 1)
+                    with f.if_(state.eq(BARRIER)):
+                        _arrive(f, block, warp)
+                        waiting_barrier.set(1)
+                        moved.set(1)
+                    with f.if_(state.eq(WARP_SYNC)):
+                        f.put(WARP, warp, "state", WARP_SYNC)
+                        waiting_sync.set(1)
+                        moved.set(1)
+        f.put(BLOCK, block, "live_threads", live.get())
+        f.ret_if(live.get().eq(0), f.const("i32", FINISHED))
+        released = f.variable("i32", 0)
+        released.set(f.call(barriers, schedule, block))
+        with f.if_((f.get(BLOCK, block, "context_count") > warps) | waiting_sync.get().ne(0)):
+            released.set(released.get() + f.call(syncs, schedule, block))
+        nothing = moved.get().eq(0) & released.get().eq(0)
+        with f.if_(~nothing):
+            stalls.set(0)
+        with f.if_(nothing):
+            stalls.set(stalls.get() + 1)
+            changed = f.get(WORKER, worker, "changes").ne(changes)
+            patience = changed.select(f.const("i64", STALLS_WITH_CHANGES), f.const("i64", STALLS_BEFORE_OTHERS))
+            # nobody spins: what is waited for can only come from nowhere
+            with f.if_(yielded.get().eq(0)):
+                _deadlock(f, worker, block)
+                f.ret(ABORTED)
+                f.b.position_at_end(f.block("dead"))
+            all_stuck = stuck.get().eq(yielded.get()) & ~changed
+            f.put(BLOCK, block, "progress", all_stuck.select(f.get(BLOCK, block, "progress") + 1, f.const("i64", 0)))
+            f.ret_if(stalls.get() >= patience, f.const("i32", STALLED))
+    f.b.unreachable()
+    return f.function
+
+
+def _arrive(f: NativeFunction, block: Native, warp: Native) -> None:
+    """Count a group at its barrier; one that only arrives goes on at once."""
+    mode = f.get(WARP, warp, "barrier_mode")
+    f.put(WARP, warp, "state", mode.eq(ARRIVE).select(f.const("i32", RUNNABLE), f.const("i32", BARRIER)))
+    number = f.get(WARP, warp, "barrier").to("i64")
+    # a warp counts as a whole, whatever lanes of it have ended (PTX ISA 9.7.13.1)
+    whole = f.get(WARP, warp, "others").eq(0)
+    lanes = whole.select(f.const("i32", 32), f.count_bits(f.get(WARP, warp, "active")))
+    f.add_to(BLOCK, block, "bar_arrived", lanes, number)
+    f.put(BLOCK, block, "bar_expected", f.get(WARP, warp, "barrier_count"), number)
+
+
+def _deadlock(f: NativeFunction, worker: Native, block: Native) -> None:
+    f.put(WORKER, worker, "fault_code", FAULT_DEADLOCK)
+    f.put(WORKER, worker, "fault_block", f.get(BLOCK, block, "linear"))
+    first = f.get(BLOCK, block, "warps")
+    f.put(WORKER, worker, "fault_site", f.get(WARP, first, "site"))
+    # the first group that waits says where
+    frame = f.get(WORKER, worker, "frame_bytes")
+    count = f.get(BLOCK, block, "context_count")
+    with f.count_to(count) as k:
+        warp = first + (count - 1 - k).to("i64") * frame
+        with f.if_(f.get(WARP, warp, "state").ne(DONE)):
+            f.put(WORKER, worker, "fault_site", f.get(WARP, warp, "site"))
+            f.put(WORKER, worker, "fault_warp", f.get(WARP, warp, "index"))
+            f.put(WORKER, worker, "fault_lanes", f.get(WARP, warp, "alive"))
+
+
+def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
+    f = NativeFunction(module, "run", "i32", ["ptr", "ptr", "ptr"])
+    worker, schedule, pool = f.args
+    total = f.get(SCHEDULE, schedule, "total")
+    order = f.get(SCHEDULE, schedule, "order")
+    first, stride = f.get(POOL, pool, "first"), f.get(POOL, pool, "stride")
+    limit = f.get(POOL, pool, "limit")
+    place = schedule + SCHEDULE.offset("next")
+    exhausted = f.variable("i32", 0)
+    f.put(POOL, pool, "open", 1)
+    with f.loop():
+        busy, stalled = f.variable("i32", 0), f.variable("i32", 0)
+        busy.set(0)
+        stalled.set(0)
+        patient = f.variable("i32", 0)
+        patient.set(0)
+        with f.count_to(f.get(POOL, pool, "open")) as k:
+            block = first + k.to("i64") * stride
+            with f.loop():
+                with f.if_(f.get(BLOCK, block, "state").eq(FREE) & exhausted.get().eq(0)):
+                    number = Native(f, f.b.atomic_rmw("add", place.v, ir.Constant(ir.IntType(64), 1), "seq_cst"))
+                    with f.if_(number >= total):
+                        exhausted.set(1)
+                    with f.if_(number < total):
+                        linear = f.variable("i64", number)
+                        linear.set(number)
+                        with f.if_(order.to("i64").ne(0)):
+                            linear.set(f.load("i64", order, number * 8))
+                        f.call(start, worker, schedule, block, linear.get())
+                f.break_if(f.get(BLOCK, block, "state").eq(FREE))
+                result = f.call(run_block, worker, schedule, block)
+                f.ret_if(result.eq(ABORTED), f.const("i32", 1))
+                with f.if_(result.eq(STALLED)):
+                    busy.set(busy.get() + 1)
+                    stalled.set(stalled.get() + 1)
+                    patient.set(patient.get() + (f.get(BLOCK, block, "progress") < ROUNDS_TO_DEADLOCK).to("i32"))
+                f.break_if(result.eq(STALLED))
+                f.put(BLOCK, block, "state", FREE)
+        f.break_if(exhausted.get().ne(0) & busy.get().eq(0))
+        # whoever waits may wait for a block that has not started
+        opened = f.get(POOL, pool, "open")
+        more = exhausted.get().eq(0) & (opened < limit) & stalled.get().ne(0)
+        with f.if_(more):
+            f.put(POOL, pool, "open", opened + 1)
+        with f.if_(~more & busy.get().ne(0) & patient.get().eq(0)):
+            with f.count_to(opened) as k:
+                block = first + k.to("i64") * stride
+                with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
+                    _deadlock(f, worker, block)
+                    f.ret(1)
+                    f.b.position_at_end(f.block("dead"))
+    f.ret(0)
+

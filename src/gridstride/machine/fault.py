@@ -1,0 +1,138 @@
+"""A fault that native code recorded, told for people: which kernel, line, thread, buffer and element."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gridstride.errors import KernelFault
+from gridstride.findings import Dim3, Finding, Site
+from gridstride.lower.records import FAULTS, LOCAL_WINDOW, SHARED_WINDOW
+
+if TYPE_CHECKING:
+    from gridstride.machine.launch import RecordView, _Launch
+
+_CODES = {
+    "out-of-bounds": "GS101",
+    "misaligned": "GS102",
+    "trap": "GS103",
+    "assert": "GS104",
+    "deadlock": "GS105",
+    "budget": "GS106",
+    "interrupted": "GS107",
+    "unsupported": "GS108",
+}
+
+
+def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[int, str], assertion: str) -> KernelFault:
+    """The exception for the fault in `worker`'s record."""
+    code = FAULTS[worker["fault_code"]]
+    if code == "interrupted":
+        raise KeyboardInterrupt
+    lanes = worker["fault_lanes"] & 0xFFFFFFFF
+    lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
+    block = _unravel(worker["fault_block"], run.grid)
+    thread = _unravel((worker["fault_warp"] & 0xFFFFFFFF) * 32 + lane, run.block)
+    sites, number = run.code.sites, worker["fault_site"]
+    known = code in ("out-of-bounds", "misaligned", "trap", "assert", "deadlock") and 0 <= number < len(sites)
+    line, file, source_line, opcode, space, size = sites[number][:6] if known else (None, None, None, "", "", 0)
+    name = run.program.file_names.get(file) if file is not None else None
+    site = Site(name, source_line, line, block, thread)
+    address = int(worker.array("fault_address")[lane]) & (2**64 - 1)
+    buffer: str | None = None
+    index: int | None = None
+    if code in ("out-of-bounds", "misaligned"):
+        space, what, buffer, index, advice = _address_story(run, code, opcode, space, size, address, names)
+    elif code == "deadlock":
+        what = "no thread of the launch can go on: those that are left wait for something that nobody brings"
+        advice = "let every thread of the block reach the same barrier, and let whatever a loop waits for be set by a thread that can run"
+    elif code == "assert":
+        what, advice = assertion, "the condition in the source is false for this thread"
+    elif code == "trap":
+        what, advice = "the kernel ran into a trap instruction", "look for __trap() or an unreachable path that was reached"
+    elif code == "budget":
+        what = f"the launch ran more than {run.options.budget:,} loop iterations, its budget"
+        advice = "look for a loop that does not end, or raise the budget"
+        site = Site()
+    else:
+        what, advice = "the kernel asked for something that is not supported", "see the list of what is supported"
+    where = place_of(site)
+    finding = Finding(
+        code=_CODES[code],
+        kind=code,
+        severity="error",
+        message=f"{what}{f' ({where})' if where else ''}",
+        advice=advice,
+        kernel=kernel,
+        site=site,
+        space=space or None,
+        buffer=buffer,
+        index=index,
+        address=address if code in ("out-of-bounds", "misaligned") else None,
+        count=lanes.bit_count() or 1,
+    )
+    return KernelFault(f"kernel `{kernel}`: {finding.message}", code, finding)
+
+
+def place_of(site: Site) -> str:
+    """ "file:line, block (x,y,z), thread (x,y,z)" of what is known."""
+    parts = []
+    if site.file and site.line:
+        parts.append(f"{os.path.basename(site.file)}:{site.line}")
+    elif site.ptx_line:
+        parts.append(f"PTX line {site.ptx_line}")
+    if site.block is not None:
+        parts.append("block ({},{},{})".format(*site.block))
+    if site.thread is not None:
+        parts.append("thread ({},{},{})".format(*site.thread))
+    return ", ".join(parts)
+
+
+def _unravel(linear: int, extents: Dim3) -> Dim3:
+    x, y, _ = extents
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+def _address_story(
+    run: _Launch, code: str, opcode: str, space: str, size: int, address: int, names: Mapping[int, str]
+) -> tuple[str, str, str | None, int | None, str]:
+    """Space, sentence, buffer, element index and advice of a bad address."""
+    verb = "writes" if opcode.startswith(("st", "red")) else "reads" if opcode.startswith("ld") else "updates"
+    if space == "generic":
+        if address >> 56 == SHARED_WINDOW >> 56:
+            space, address = "shared", address - SHARED_WINDOW
+        elif address >> 56 == LOCAL_WINDOW >> 56:
+            space, address = "local", address - LOCAL_WINDOW
+        else:
+            space = "global"
+    if code == "misaligned":
+        buffer, index, _ = _element(run, space, size, address, names)
+        what = f"{verb} {size} bytes at {space} address {address:#x}, which is not a multiple of {size}"
+        return space, what + (f" (in `{buffer}`)" if buffer else ""), buffer, index, f"align the address to {size} bytes, or use narrower accesses"
+    if space in ("shared", "local"):
+        limit = run.shared_bytes if space == "shared" else run.code.local_bytes
+        of = "the block" if space == "shared" else "the thread"
+        signed = address - (1 << 64) if address >> 63 else address - (1 << 32) if address >> 31 == 1 else address
+        what = f"{verb} {size} bytes at {space} offset {signed:,}, but {of} has {limit:,} bytes of {space} memory"
+        return space, what, space, operator.floordiv(signed, max(size, 1)), f"keep the index inside the {space} array"
+    if address < 65536:
+        what = f"{verb} {size} bytes through a null pointer" + (f" (address {address:#x})" if address else "")
+        return space, what, None, None, "pass a pointer to allocated memory, and test it before use"
+    buffer, index, elements = _element(run, space, size, address, names)
+    if buffer is None:
+        return space, f"{verb} {size} bytes at address {address:#x}, where nothing is allocated", None, None, "check the pointer and the index it is used with"
+    what = f"{verb} {size} bytes at `{buffer}`[{index:,}], outside its {elements:,} elements of {size} bytes"
+    return space, what, buffer, index, "guard the access with the buffer's length, or make the buffer as large as the grid reaches"
+
+
+def _element(run: _Launch, space: str, size: int, address: int, names: Mapping[int, str]) -> tuple[str | None, int | None, int]:
+    """Name of the buffer that an address belongs to (or is nearest to), the element's index, and its elements."""
+    if space in ("shared", "local"):
+        return space, address // max(size, 1), 0
+    allocation = run.memory.find(address) or run.memory.nearest(address)
+    if allocation is None:
+        return None, None, 0
+    name = names.get(allocation.address) or allocation.name or f"{allocation.address:#x}"
+    return name, (address - allocation.address) // max(size, 1), allocation.size // max(size, 1)

@@ -1,0 +1,224 @@
+"""What kernels ask of the host while they run: printf, assert, malloc, free."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gridstride.errors import LaunchError
+from gridstride.findings import Dim3
+from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER
+from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.program import Program
+
+HEAP_BYTES = 8 << 20  # of device-side malloc, as cudaLimitMallocHeapSize starts out
+PRINT_LIMIT = 1 << 20  # characters; older output is dropped, as CUDA's ring buffer does
+
+_CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?)?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>[diouxXeEfFgGaAcsp%])")
+
+
+@dataclass
+class HostRequests:
+    """Answers the requests of one launch. Requests come from worker threads; the interpreter lock orders them."""
+
+    program: Program
+    memory: Memory
+    block: Dim3
+    assertion: str = ""
+    printed: dict[int, list[str]] = field(default_factory=dict)
+    heap_used: int = 0
+
+    def __post_init__(self) -> None:
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 3)
+        self._callback = kind(self._request)
+        self._lock = threading.Lock()
+
+    @property
+    def callback_address(self) -> int:
+        return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def close(self) -> None:
+        """Break the cycle between this object and the foreign function."""
+        del self._callback
+
+    # ---- requests --------------------------------------------------------------------------------------------
+
+    def _request(self, worker: int, block: int, warp: int, what: int, site: int, mask: int) -> int:
+        try:
+            with self._lock:
+                lanes = [k for k in range(32) if mask >> k & 1]
+                arguments = [_i64s(worker + WORKER.offset("host_arguments") + 256 * k) for k in range(5)]
+                name = HOST_REQUESTS[what]
+                if name == "vprintf":
+                    self._print(block, warp, lanes, arguments)
+                elif name == "__assertfail":
+                    self._assert(worker, block, warp, lanes, site, arguments)
+                elif name == "malloc":
+                    for lane in lanes:
+                        arguments[0][lane] = self._malloc(arguments[0][lane])
+                else:
+                    for lane in lanes:
+                        self._free(worker, block, warp, site, lane, arguments[0][lane])
+        except Exception as error:  # nothing may leave a foreign function's callback
+            self.assertion = f"a request of the kernel failed: {error}"
+            _fault(worker, block, warp, site, FAULT_ASSERT, mask & 0xFFFFFFFF)
+        return 0
+
+    def _print(self, block: int, warp: int, lanes: list[int], arguments: list[Any]) -> None:
+        linear = ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value
+        out = self.printed.setdefault(linear, [])
+        for lane in lanes:
+            text = self._string(arguments[0][lane])
+            out.append(format_printf(text, _Arguments(self, warp, block, lane, arguments[1][lane]).read, self._string))
+
+    def _assert(self, worker: int, block: int, warp: int, lanes: list[int], site: int, arguments: list[Any]) -> None:
+        lane = lanes[0]
+        message, file, function = (self._string(arguments[k][lane]) for k in (0, 1, 3))
+        self.assertion = f"assertion `{message}` failed in `{function}` ({file}:{arguments[2][lane] & 0xFFFFFFFF})"
+        _fault(worker, block, warp, site, FAULT_ASSERT, sum(1 << k for k in lanes))
+
+    def _malloc(self, size: int) -> int:
+        if size <= 0 or self.heap_used + size > HEAP_BYTES:
+            return 0
+        try:
+            allocation = self.memory.allocate(size, name="device-side malloc")
+        except LaunchError:
+            return 0
+        self.heap_used += size
+        _heap(self.memory)[allocation.address] = allocation
+        return allocation.address
+
+    def _free(self, worker: int, block: int, warp: int, site: int, lane: int, address: int) -> None:
+        if address == 0:
+            return
+        allocation = _heap(self.memory).pop(address, None)
+        if allocation is None:
+            _fault(worker, block, warp, site, FAULT_BOUNDS, 1 << lane)
+            _i64s(worker + WORKER.offset("fault_address"))[lane] = address
+            return
+        self.memory.free(allocation)
+        self.heap_used -= allocation.size
+
+    # ---- reading device memory -------------------------------------------------------------------------------
+
+    def _string(self, address: int) -> str:
+        data = bytearray()
+        allocation = self.memory.find(address)
+        if allocation is None:
+            return "(null)" if address == 0 else "(invalid pointer)"
+        view = self.memory.bytes_view(address, allocation.address + allocation.size - address)
+        end = np.flatnonzero(view == 0)
+        data += view[: int(end[0]) if end.size else view.size].tobytes()
+        return data.decode("utf-8", "replace")
+
+    def flush(self, stdout: Callable[[str], object]) -> None:
+        """Hand out what was printed: blocks in ascending order, within one in the order of execution."""
+        text = "".join(piece for linear in sorted(self.printed) for piece in self.printed[linear])
+        self.printed = {}
+        if text:
+            stdout(text[-PRINT_LIMIT:])
+
+
+_heaps: dict[int, dict[int, Allocation]] = {}
+
+
+def _heap(memory: Memory) -> dict[int, Allocation]:
+    return _heaps.setdefault(id(memory), {})
+
+
+def _i64s(address: int) -> Any:
+    return (ctypes.c_int64 * 32).from_address(address)
+
+
+def _fault(worker: int, block: int, warp: int, site: int, code: int, lanes: int) -> None:
+    def put(name: str, value: int, kind: Any = ctypes.c_uint32) -> None:
+        kind.from_address(worker + WORKER.offset(name)).value = value
+
+    put("fault_code", code)
+    put("fault_site", site)
+    put("fault_lanes", lanes)
+    put("fault_warp", ctypes.c_int32.from_address(warp + WARP.offset("index")).value)
+    put("fault_block", ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value, ctypes.c_int64)
+
+
+class _Arguments:
+    """The argument buffer of one lane's printf: values aligned to their size, in local memory."""
+
+    def __init__(self, host: HostRequests, warp: int, block: int, lane: int, address: int) -> None:
+        self.host, self.lane, self.offset = host, lane, 0
+        self.address = address & (2**64 - 1)
+        self.local = ctypes.c_int64.from_address(warp + WARP.offset("local")).value
+        self.shared = ctypes.c_int64.from_address(block + BLOCK.offset("shared")).value
+
+    def read(self, size: int) -> bytes:
+        self.offset = -(-self.offset // size) * size
+        start, self.offset = self.offset, self.offset + size
+        return b"".join(self._word(start + k) for k in range(0, size, 4))
+
+    def _word(self, offset: int) -> bytes:
+        address = self.address + offset
+        if address >> 56 == LOCAL_WINDOW >> 56:
+            place = self.local + (address & ((1 << 56) - 1)) * 32 + self.lane * 4
+        elif address >> 56 == SHARED_WINDOW >> 56:
+            place = self.shared + (address & ((1 << 56) - 1))
+        else:
+            return self.host.memory.bytes_view(address, 4).tobytes()
+        return ctypes.string_at(place, 4)
+
+
+def format_printf(text: str, read: Callable[[int], bytes], string: Callable[[int], str]) -> str:
+    """C's printf with the arguments that `read(size)` hands out in turn: CUDA passes ints as 4 bytes, longs, doubles and pointers as 8."""
+
+    def integer(size: int, signed: bool) -> int:
+        return int.from_bytes(read(size), "little", signed=signed)
+
+    def replace(match: re.Match[str]) -> str:
+        kind, flags = match["kind"], match["flags"]
+        if kind == "%":
+            return "%"
+        width, precision = match["width"] or "", match["precision"]
+        if width == "*":
+            width = str(integer(4, True))
+            if width.startswith("-"):
+                flags, width = flags + "-", width[1:]
+        if precision == "*":
+            precision = str(integer(4, True))
+        dot = "" if "." not in match[0] else f".{precision or 0}"
+        spec = f"%{flags}{width}{dot}"
+        size = 8 if match["length"] in ("l", "ll", "q", "j", "z", "t") else 4
+        if kind in "di":
+            return (spec + "d") % _narrow(integer(size, True), match["length"], True)
+        if kind in "ouxX":
+            value = _narrow(integer(size, False), match["length"], False)
+            if kind == "o" and "#" in flags:
+                return (spec.replace("#", "") + "s") % ("0" + format(value, "o") if value else "0")
+            return (spec + ("d" if kind == "u" else kind)) % value
+        if kind in "eEfFgG":
+            return (spec + kind) % struct.unpack("<d", read(8))[0]
+        if kind in "aA":
+            shown = float.hex(struct.unpack("<d", read(8))[0])
+            return (f"%{flags}{width}s") % (shown.upper() if kind == "A" else shown)
+        if kind == "c":
+            return (f"%{flags}{width}s") % chr(integer(4, False) & 0xFF)
+        if kind == "s":
+            return (spec + "s") % string(integer(8, False))
+        return (f"%{flags}{width}s") % f"0x{integer(8, False):x}"
+
+    return _CONVERSION.sub(replace, text)
+
+
+def _narrow(value: int, length: str | None, signed: bool) -> int:
+    bits = {"h": 16, "hh": 8}.get(length or "")
+    if bits is None:
+        return value
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+

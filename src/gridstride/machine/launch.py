@@ -1,0 +1,366 @@
+"""Launching a kernel: records filled in, native code run on worker threads, faults explained."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridstride.cache import DiskCache, key_of
+from gridstride.errors import LaunchError, UnsupportedError
+from gridstride.findings import Dim3
+from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
+from gridstride.lower.kernel import KernelCode, code_fingerprint
+from gridstride.lower.records import BLOCK, POOL, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
+from gridstride.lower.runtime import build_runtime
+from gridstride.lower.scheduler import build_scheduler
+from gridstride.machine.devices import DeviceSpec
+from gridstride.machine.fault import explain_fault
+from gridstride.machine.host_requests import HostRequests
+from gridstride.machine.memory import Memory
+from gridstride.machine.program import Program
+from gridstride.passes.analyse_shapes import LaneLayout
+
+POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
+MARGIN = 4096  # readable bytes around shared and local memory
+MAX_GROUPS = 32  # groups that a warp's lanes can split into
+MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pages take memory
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
+    budget: most loop iterations of one worker, None: no limit."""
+
+    seed: int | None = None
+    threads: int | None = None
+    budget: int | None = None
+    cooperative: bool = False
+    cluster: Dim3 | None = None
+
+
+@dataclass(frozen=True)
+class LaunchOutcome:
+    """seconds: of the run, without making native code."""
+
+    seconds: float
+    blocks: int
+    warps: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The functions that all kernels share, in this process."""
+
+    trackers: list[Any]
+    table: npt.NDArray[np.int64]
+    run: Callable[[int, int, int], int]
+
+
+@functools.cache
+def _shared_functions() -> _Shared:
+    cache = DiskCache("native", limit_bytes=512 << 20)
+    trackers, addresses = [], {}
+    for name, build, symbols in (
+        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n != "host"]),
+        ("scheduler", build_scheduler, ["run"]),
+    ):
+        key = key_of("shared", name, host_cpu(), host_features(), code_fingerprint())
+        kept = cache.get(key)
+        if kept is None:
+            image = compile_object(str(build()))
+            cache.put(key, image.hex())
+        else:
+            image = bytes.fromhex(kept)
+        tracker, found = load_object(name, image, symbols)
+        trackers.append(tracker)
+        addresses.update(found)
+    table = np.array([addresses.get(n, 0) for n in RUNTIME_FUNCTIONS], dtype=np.int64)
+    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(addresses["run"])
+    return _Shared(trackers, table, run)
+
+
+class RecordView:
+    """A record in host memory, its fields read and written by name."""
+
+    def __init__(self, record: Record, data: npt.NDArray[np.uint8]) -> None:
+        self.record, self.data = record, data
+
+    @property
+    def address(self) -> int:
+        return int(self.data.ctypes.data)
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        entry = self.record.fields[name]
+        kind: Any = {"i32": np.int32, "i64": np.int64, "ptr": np.int64}[entry.type]
+        size = np.dtype(kind).itemsize * entry.count
+        return self.data[entry.offset : entry.offset + size].view(kind)
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.array(name)[0])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.array(name)[0] = value
+
+
+def _column(records: npt.NDArray[np.uint8], record: Record, name: str, *, whole: bool = False) -> npt.NDArray[Any]:
+    """One field of many records of which the last axis holds the bytes."""
+    entry = record.fields[name]
+    kind: Any = {"i32": np.int32, "i64": np.int64, "ptr": np.int64}[entry.type]
+    first = records[..., entry.offset : entry.offset + np.dtype(kind).itemsize].view(kind)[..., 0]
+    shape = (*records.shape[:-1], entry.count) if whole else records.shape[:-1]
+    strides = (*records.strides[:-1], np.dtype(kind).itemsize) if whole else records.strides[:-1]
+    return np.lib.stride_tricks.as_strided(first, shape, strides)
+
+
+def new_record(record: Record) -> RecordView:
+    return RecordView(record, _aligned_zeros(record.size))
+
+
+def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+@dataclass
+class _Worker:
+    """What one host thread needs to run blocks."""
+
+    record: RecordView
+    pool: RecordView
+    memory: mmap.mmap
+    keep: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Sizes of one block in flight."""
+
+    threads: int
+    warps: int
+    frame: int
+    shared: int
+    local: int  # bytes of one thread
+
+    @property
+    def frames(self) -> int:
+        return self.frame * self.warps * MAX_GROUPS
+
+    @property
+    def locals(self) -> int:
+        return self.local * 32 * self.warps
+
+    @property
+    def stride(self) -> int:
+        size = BLOCK.size + self.frames + self.shared + self.locals + 4 * MARGIN
+        return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def launch(
+    program: Program,
+    entry_name: str,
+    *,
+    grid: Dim3,
+    block: Dim3,
+    parameters: bytes,
+    shared_bytes: int = 0,
+    memory: Memory,
+    device: DeviceSpec,
+    options: LaunchOptions | None = None,
+    buffer_names: Mapping[int, str] | None = None,
+    stdout: Callable[[str], object] = print,
+) -> LaunchOutcome:
+    """Run one kernel to its end.
+
+    Raises KernelFault with the finding when the kernel is stopped, LaunchError when it cannot start.
+    """
+    options = options or LaunchOptions()
+    entry = program.entry(entry_name)
+    if len(parameters) != entry.parameter_bytes:
+        raise LaunchError(f"kernel `{entry.name}` takes {entry.parameter_bytes} bytes of parameters, {len(parameters)} were given")
+    if options.cluster is not None and prod(options.cluster) > 1:
+        raise UnsupportedError("clusters of more than one block are not supported yet")
+    if entry.required_threads is not None and entry.required_threads != block:
+        raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
+    shared = _shared_functions()
+    layout = LaneLayout.of(block)
+    loaded = entry.code(layout)
+    run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
+    return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
+
+
+class _Launch:
+    def __init__(
+        self,
+        program: Program,
+        code: KernelCode,
+        address: int,
+        grid: Dim3,
+        block: Dim3,
+        dynamic_shared: int,
+        memory: Memory,
+        device: DeviceSpec,
+        options: LaunchOptions,
+        shared: _Shared,
+    ) -> None:
+        self.program, self.code, self.address = program, code, address
+        self.grid, self.block = grid, block
+        self.memory, self.device, self.options, self.functions = memory, device, options, shared
+        threads = prod(block)
+        self.dynamic_shared = dynamic_shared
+        self.shared_bytes = code.static_shared + dynamic_shared
+        self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes)
+        self.blocks = prod(grid)
+        self.stop = np.zeros(16, np.int32)
+
+    def execute(self, kernel: str, parameters: bytes, names: dict[int, str], stdout: Callable[[str], object]) -> LaunchOutcome:
+        globals_ = self.program.globals(self.memory)
+        symbols = np.array([globals_[n].address for n in self.code.symbols] or [0], dtype=np.int64)
+        held = self.memory.allocate(max(len(parameters), 16), name="the kernel's parameters", align=256)
+        self.memory.bytes_view(held.address, len(parameters))[...] = np.frombuffer(parameters, np.uint8)
+        host = HostRequests(self.program, self.memory, self.block)
+        try:
+            table = np.ascontiguousarray(self.memory.table())
+            count = self._worker_count()
+            schedule = self._schedule()
+            workers = [self._worker(k, count, held.address, symbols, table, host) for k in range(count)]
+            started = time.perf_counter()
+            self._run(workers, schedule)
+            seconds = time.perf_counter() - started
+            host.flush(stdout)
+            faulty = next((w for w in workers if w.record["fault_code"]), None)
+            if faulty is not None:
+                names = {**{a.address: n for n, a in globals_.items()}, **names}
+                raise explain_fault(self, kernel, faulty.record, names, host.assertion)
+            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads)
+        finally:
+            host.close()
+            self.memory.free(held)
+
+    # ---- records ---------------------------------------------------------------------------------------------
+
+    def _worker_count(self) -> int:
+        wanted = self.options.threads
+        return max(1, min(wanted or 1, self.blocks))
+
+    def _schedule(self) -> RecordView:
+        shape = self.shape
+        schedule = new_record(SCHEDULE)
+        schedule["kernel"] = self.address
+        schedule["total"] = self.blocks
+        rest = shape.threads % 32
+        schedule["last_alive"] = -1 if rest == 0 else (1 << rest) - 1
+        schedule["threads"], schedule["warps"] = shape.threads, shape.warps
+        schedule["frame_bytes"] = shape.frame
+        schedule["shared_clear"] = shape.shared
+        schedule["locals_clear"] = shape.locals
+        schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
+        if self.options.seed is not None:
+            rng = np.random.default_rng(self.options.seed)
+            self.block_order = rng.permutation(self.blocks).astype(np.int64)
+            self.warp_order = rng.permutation(shape.warps).astype(np.int32)
+            schedule["order"] = self.block_order.ctypes.data
+            schedule["warp_order"] = self.warp_order.ctypes.data
+        return schedule
+
+    def _worker(
+        self, number: int, count: int, parameters: int, symbols: npt.NDArray[np.int64], table: npt.NDArray[np.int64], host: HostRequests
+    ) -> _Worker:
+        record = new_record(WORKER)
+        slots = np.zeros((len(self.code.sites) + 1, 2), np.int64)
+        slots[:, 0] = -1  # the largest address: nothing is inside yet
+        record["polls"] = record["poll_interval"] = POLL_INTERVAL
+        record["budget"] = -1 if self.options.budget is None else self.options.budget
+        record["stop"] = self.stop.ctypes.data
+        runtime = self.functions.table.copy()
+        runtime[list(RUNTIME_FUNCTIONS).index("host")] = host.callback_address
+        record["runtime"] = runtime.ctypes.data
+        record["parameters"], record["symbols"] = parameters, symbols.ctypes.data
+        record["slots"], record["allocations"], record["allocation_count"] = slots.ctypes.data, table.ctypes.data, len(table)
+        for axis, n, g in zip("xyz", self.block, self.grid, strict=True):
+            record[f"ntid_{axis}"], record[f"nctaid_{axis}"] = n, g
+        record["shared_bytes"], record["dynamic_bytes"] = self.shared_bytes, self.dynamic_shared
+        record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
+        record["exclusive"], record["smid"] = int(count == 1), number
+        limit = self._blocks_in_flight(count)
+        pool = new_record(POOL)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        area = mmap.mmap(-1, self.shape.stride * limit, flags=flags)
+        data = np.frombuffer(area, np.uint8)
+        pool["first"], pool["stride"], pool["limit"] = data.ctypes.data, self.shape.stride, limit
+        worker = _Worker(record, pool, area, [slots, runtime, data, table, symbols])
+        self._prepare_blocks(data, limit)
+        return worker
+
+    def _blocks_in_flight(self, workers: int) -> int:
+        """As many as the device could hold at once, shared out among the workers."""
+        spec = self.device.architecture
+        per_multiprocessor = max(1, min(spec.blocks_per_multiprocessor, spec.warps_per_multiprocessor // self.shape.warps))
+        if self.shared_bytes:
+            per_multiprocessor = max(1, min(per_multiprocessor, spec.shared_per_multiprocessor // (self.shared_bytes + spec.reserved_shared_per_block)))
+        resident = per_multiprocessor * self.device.multiprocessors
+        if not (self.code.traits["spins"] or self.code.traits["ordered"]):
+            resident = 1
+        share = -(-min(resident, self.blocks) // workers)
+        return max(1, min(share, MAX_POOL_BYTES // self.shape.stride))
+
+    def _prepare_blocks(self, data: npt.NDArray[np.uint8], limit: int) -> None:
+        """Fill in what stays the same for every block that runs in a place: addresses and thread indices."""
+        shape, base = self.shape, int(data.ctypes.data)
+        starts = base + np.arange(limit, dtype=np.int64) * shape.stride
+        shared = BLOCK.size + shape.frames + MARGIN
+        local = shared + shape.shared + MARGIN
+        blocks = np.lib.stride_tricks.as_strided(data, (limit, BLOCK.size), (shape.stride, 1))
+        for name, offset in (("warps", BLOCK.size), ("shared", shared), ("locals", local)):
+            _column(blocks, BLOCK, name)[...] = starts + offset
+        _column(blocks, BLOCK, "warp_count")[...] = shape.warps
+        frames = np.lib.stride_tricks.as_strided(data[BLOCK.size :], (limit, shape.warps, WARP.size), (shape.stride, shape.frame, 1))
+        index = np.arange(shape.warps, dtype=np.int64)
+        _column(frames, WARP, "index")[...] = index
+        _column(frames, WARP, "local")[...] = starts[:, None] + local + index * (shape.local * 32)
+        for axis, lanes in zip("xyz", self._thread_indices(), strict=True):
+            by_warp = lanes.reshape(shape.warps, 32)
+            _column(frames, WARP, f"tid_{axis}")[...] = by_warp[:, 0]
+            _column(frames, WARP, f"tid_{axis}_lanes", whole=True)[...] = by_warp
+
+    def _thread_indices(self) -> npt.NDArray[np.int32]:
+        x, y, _ = self.block
+        linear = np.arange(self.shape.warps * 32)
+        return np.array([linear % x, linear // x % y, linear // (x * y)], np.int32)
+
+    # ---- running ---------------------------------------------------------------------------------------------
+
+    def _run(self, workers: list[_Worker], schedule: RecordView) -> None:
+        """Native code runs on threads of its own, so that an interrupt reaches this one."""
+        run = self.functions.run
+        if self.blocks == 0:
+            return
+
+        def work(worker: _Worker) -> None:
+            if run(worker.record.address, schedule.address, worker.pool.address):
+                self.stop[0] = 1
+
+        threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.5)
+        except KeyboardInterrupt:
+            self.stop[0] = 1
+            for thread in threads:
+                thread.join()
+            raise
+

@@ -1,0 +1,159 @@
+"""Simulated device memory: one arena of host memory, so that device addresses are host addresses.
+
+Between allocations lie red zones, and freed ones rest in a quarantine before their place is used again, so that an
+access past an end or after a free does not silently hit a neighbour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gridstride.errors import GridstrideError, LaunchError
+
+RED_ZONE = 4096  # bytes on both sides of every allocation
+QUARANTINE = 64 << 20  # bytes that freed allocations may hold before the oldest is reused
+ALIGNMENT = 256  # what cudaMalloc promises (CUDA C++ Programming Guide 5.3.2)
+
+
+@dataclass(eq=False)
+class Allocation:
+    """A piece of device memory: `size` bytes at `address`."""
+
+    address: int
+    size: int
+    name: str
+    live: bool = True
+
+
+class Memory:
+    """The device's global memory. Not safe for use by several Python threads at once."""
+
+    def __init__(self, capacity: int = 16 << 30) -> None:
+        """`capacity` bytes at most are ever allocated at once; only touched pages take host memory."""
+        self._map, span = self._reserve(capacity)
+        self._bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        self.base = int(self._bytes.ctypes.data)
+        self.capacity = capacity
+        self.used = 0
+        self.generation = 0  # counts changes of the set of live allocations
+        self._starts: list[int] = []
+        self._live: dict[int, Allocation] = {}
+        first = -(-(self.base + RED_ZONE) // ALIGNMENT) * ALIGNMENT
+        self._holes: list[tuple[int, int]] = [(first, self.base + span - RED_ZONE)]
+        self._quarantine: collections.deque[tuple[int, int]] = collections.deque()
+        self._quarantined = 0
+        self._table: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
+        self._table_generation = -1
+
+    @staticmethod
+    def _reserve(capacity: int) -> tuple[mmap.mmap, int]:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        span = capacity + QUARANTINE + (1 << 30)
+        while True:
+            try:
+                return mmap.mmap(-1, span, flags=flags), span
+            except (OSError, ValueError):
+                span //= 2
+                if span < 64 << 20:
+                    raise GridstrideError("the host has no memory left for the simulated device") from None
+
+    def allocate(self, nbytes: int, *, name: str = "", align: int = ALIGNMENT) -> Allocation:
+        """Room for `nbytes` bytes (uninitialised). Raises LaunchError where the device's memory is full."""
+        if nbytes < 0:
+            raise LaunchError(f"cannot allocate {nbytes} bytes")
+        align = max(align, ALIGNMENT)
+        while True:
+            address = self._take(nbytes, align) if self.used + nbytes <= self.capacity else None
+            if address is not None:
+                break
+            if self.used + nbytes > self.capacity or not self._quarantine:
+                free = self.capacity - self.used
+                raise LaunchError(f"out of device memory: {nbytes:,} bytes asked for, {free:,} free")
+            self._release_oldest()
+        allocation = Allocation(address, nbytes, name)
+        bisect.insort(self._starts, address)
+        self._live[address] = allocation
+        self.used += nbytes
+        self.generation += 1
+        return allocation
+
+    def _take(self, nbytes: int, align: int) -> int | None:
+        need = max(nbytes, 1) + 2 * RED_ZONE
+        for k, (start, end) in enumerate(self._holes):
+            address = -(-(start + RED_ZONE) // align) * align
+            stop = -(-(address - RED_ZONE + need) // ALIGNMENT) * ALIGNMENT
+            if stop <= end:
+                self._holes[k : k + 1] = [h for h in ((start, address - RED_ZONE), (stop, end)) if h[1] > h[0]]
+                return address
+        return None
+
+    def free(self, allocation: Allocation) -> None:
+        """Give an allocation back. Raises GridstrideError if it already was."""
+        if not allocation.live:
+            raise GridstrideError(f"`{allocation.name or 'an allocation'}` is freed a second time")
+        allocation.live = False
+        del self._live[allocation.address]
+        self._starts.remove(allocation.address)
+        self.used -= allocation.size
+        self.generation += 1
+        start = allocation.address - RED_ZONE
+        stop = -(-(start + max(allocation.size, 1) + 2 * RED_ZONE) // ALIGNMENT) * ALIGNMENT
+        self._quarantine.append((start, stop))
+        self._quarantined += stop - start
+        while self._quarantined > QUARANTINE:
+            self._release_oldest()
+
+    def _release_oldest(self) -> None:
+        start, stop = self._quarantine.popleft()
+        self._quarantined -= stop - start
+        self._give_pages_back(start, stop)
+        bisect.insort(self._holes, (start, stop))
+        merged: list[tuple[int, int]] = []
+        for hole in self._holes:
+            if merged and merged[-1][1] >= hole[0]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], hole[1]))
+            else:
+                merged.append(hole)
+        self._holes = merged
+
+    def _give_pages_back(self, start: int, stop: int) -> None:
+        page = mmap.PAGESIZE
+        first, last = -(-(start - self.base) // page) * page, (stop - self.base) // page * page
+        if hasattr(mmap, "MADV_DONTNEED") and last > first:
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def find(self, address: int) -> Allocation | None:
+        """The live allocation that holds `address`."""
+        k = bisect.bisect_right(self._starts, address) - 1
+        if k < 0:
+            return None
+        allocation = self._live[self._starts[k]]
+        return allocation if address < allocation.address + max(allocation.size, 1) else None
+
+    def nearest(self, address: int) -> Allocation | None:
+        """The live allocation whose bytes are nearest to `address`."""
+        k = bisect.bisect_right(self._starts, address)
+        around = [self._live[s] for s in self._starts[max(0, k - 1) : k + 1]]
+        return min(around, key=lambda a: max(a.address - address, address - (a.address + a.size), 0), default=None)
+
+    def bytes_view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """A writable view of `nbytes` bytes of one live allocation. Raises GridstrideError outside."""
+        allocation = self.find(address)
+        if allocation is None or address + nbytes > allocation.address + allocation.size:
+            raise GridstrideError(f"{nbytes} bytes at {address:#x} are not inside live device memory")
+        start = address - self.base
+        return self._bytes[start : start + nbytes]
+
+    def table(self) -> npt.NDArray[np.int64]:
+        """Start and end of every live allocation, ascending: what native code searches."""
+        if self._table_generation != self.generation:
+            rows = [(s, s + self._live[s].size) for s in self._starts]
+            self._table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+            self._table_generation = self.generation
+        return self._table

@@ -1,0 +1,310 @@
+"""The body of a PTX function: scopes, registers, labels, instructions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gridstride.isa.types import TYPES, ScalarType
+from gridstride.ptx import lexer
+from gridstride.ptx.nodes import (
+    Address,
+    FloatImmediate,
+    Function,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    SourceLocation,
+    Special,
+    Symbol,
+    Variable,
+    VectorOperand,
+)
+
+if TYPE_CHECKING:
+    from gridstride.ptx.parser import _ModuleParser
+
+_MEMORY_SPACES = {".shared", ".local", ".global", ".const", ".param"}
+_SINK = Sink()
+
+
+class _Scope:
+    def __init__(self, parent: _Scope | None) -> None:
+        self.parent = parent
+        self.names: dict[str, Operand] = {}
+        self.labels: dict[str, str] = {}
+
+    def find(self, name: str) -> Operand | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def find_label(self, name: str) -> str | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.labels:
+                return scope.labels[name]
+            scope = scope.parent
+        return None
+
+
+class BodyParser:
+    """Fills in a `Function` from its `{` to its `}`. Registers and labels of inner scopes get unique names."""
+
+    def __init__(self, outer: _ModuleParser, function: Function) -> None:
+        self.outer = outer
+        self.stream = outer.stream
+        self.function = function
+        self.scope = _Scope(None)
+        self.loc: SourceLocation | None = None
+        self.locations: dict[tuple[int, int], SourceLocation] = {}
+        self.unresolved: list[tuple[Instruction, _Scope]] = []
+        self.pending_lists: list[tuple[str, list[str], _Scope]] = []
+        for variable in (*function.parameters, *function.returns):
+            self.scope.names[variable.name] = Symbol(variable.name)
+
+    def run(self) -> None:
+        s, depth = self.stream, 1
+        while depth:
+            token = s.peek()
+            if token == "{":
+                s.next()
+                depth += 1
+                self.scope = _Scope(self.scope)
+            elif token == "}":
+                s.next()
+                depth -= 1
+                self.scope = self.scope.parent or self.scope
+            elif token == ";":
+                s.next()
+            elif token.kind == "directive":
+                self._directive()
+            elif token.kind == "name" and s.peek(1) == ":":
+                self._label()
+            else:
+                self._instruction()
+        self._resolve_labels()
+
+    # ---- directives ------------------------------------------------------------------------------------------
+
+    def _directive(self) -> None:
+        s = self.stream
+        token = s.next()
+        if token == ".reg":
+            self._registers()
+        elif token in _MEMORY_SPACES:
+            for variable in self.outer.variables(token[1:]):
+                self._declare_variable(variable)
+        elif token == ".loc":
+            self._loc()
+        elif token == ".pragma":
+            while s.next() != ";":
+                pass
+        elif token == ".file":
+            self.outer._file()
+        elif token == ".section":
+            self.outer._skip_section()
+        else:
+            s.fail(f"directive `{token}` is not known here", token)
+
+    def _loc(self) -> None:
+        s = self.stream
+        file, line, _column = s.integer(), s.integer(), s.integer()
+        inlined = None
+        while s.accept(","):
+            word = s.name()
+            if word == "inlined_at":
+                f, at, _ = s.integer(), s.integer(), s.integer()
+                inlined = self.locations.get((f, at)) or SourceLocation(f, at)
+            else:
+                s.name()
+                if s.accept("+"):
+                    s.integer()
+        self.loc = SourceLocation(file, line, inlined)
+        self.locations[file, line] = self.loc
+
+    def _registers(self) -> None:
+        s = self.stream
+        token = s.next()
+        if token in (".v2", ".v4"):
+            s.fail("registers of vector type are not supported", token)
+        kind = TYPES.get(token[1:])
+        if kind is None:
+            s.fail(f"`{token}` is not a type", token)
+        while True:
+            name = str(s.name())
+            if s.accept("<"):
+                count = s.integer()
+                s.expect(">")
+                for k in range(count):
+                    self._declare_register(f"{name}{k}", kind)
+            else:
+                self._declare_register(name, kind)
+            if not s.accept(","):
+                break
+        s.expect(";")
+
+    def _declare_register(self, name: str, kind: ScalarType) -> None:
+        unique = self._unique(name, self.function.registers)
+        self.function.registers[unique] = kind
+        self.scope.names[name] = Register(unique)
+
+    def _declare_variable(self, variable: Variable) -> None:
+        name = variable.name
+        variable.name = self._unique(name, self.function.variables)
+        self.function.variables[variable.name] = variable
+        self.scope.names[name] = Symbol(variable.name)
+
+    @staticmethod
+    def _unique(name: str, taken: dict[str, ScalarType] | dict[str, Variable] | dict[str, int]) -> str:
+        unique, k = name, 1
+        while unique in taken:
+            k += 1
+            unique = f"{name}@{k}"
+        return unique
+
+    # ---- labels ----------------------------------------------------------------------------------------------
+
+    def _label(self) -> None:
+        s = self.stream
+        name = str(s.name())
+        s.expect(":")
+        if s.peek() in (".branchtargets", ".calltargets"):
+            s.next()
+            targets = [str(s.name())]
+            while s.accept(","):
+                targets.append(str(s.name()))
+            s.expect(";")
+            self.pending_lists.append((name, targets, self.scope))
+            self.scope.labels[name] = name
+            return
+        if s.accept(".callprototype"):
+            returns = self.outer.parameters() if s.peek() == "(" else []
+            s.next()
+            parameters = self.outer.parameters() if s.peek() == "(" else []
+            while s.peek() != ";":
+                s.next()
+            s.expect(";")
+            self.function.prototypes[name] = (parameters, returns)
+            self.scope.labels[name] = name
+            return
+        unique = self._unique(name, self.function.labels)
+        self.scope.labels[name] = unique
+        self.function.labels[unique] = len(self.function.body)
+
+    def _resolve_labels(self) -> None:
+        for name, targets, scope in self.pending_lists:
+            self.function.branch_targets[name] = tuple(scope.find_label(t) or t for t in targets)
+        for instruction, scope in self.unresolved:
+            instruction.operands = tuple(self._resolved(operand, scope) for operand in instruction.operands)
+
+    @staticmethod
+    def _resolved(operand: Operand, scope: _Scope) -> Operand:
+        if isinstance(operand, Symbol):
+            label = scope.find_label(operand.name)
+            if label is not None:
+                return Symbol(label, operand.offset)
+        return operand
+
+    # ---- instructions ----------------------------------------------------------------------------------------
+
+    def _instruction(self) -> None:
+        s = self.stream
+        line = s.line
+        guard, negated = None, False
+        if s.accept("@"):
+            negated = s.accept("!")
+            found = self.scope.find(s.name())
+            if not isinstance(found, Register):
+                s.fail("a guard is a predicate register")
+            guard = found
+        opcode = str(s.name())
+        operands: list[Operand] = []
+        has_symbol = False
+        if s.peek() != ";":
+            while True:
+                operand = self._operand()
+                has_symbol = has_symbol or isinstance(operand, Symbol)
+                operands.append(operand)
+                if not s.accept(","):
+                    break
+        s.expect(";")
+        instruction = Instruction(opcode, tuple(operands), guard, negated, line, self.loc)
+        if has_symbol:
+            self.unresolved.append((instruction, self.scope))
+        self.function.body.append(instruction)
+
+    def _operand(self) -> Operand:
+        s = self.stream
+        if s.accept("["):
+            return self._address()
+        if s.peek() in ("{", "("):
+            close = "}" if s.next() == "{" else ")"
+            items: list[Operand] = []
+            while not s.accept(close):
+                items.append(self._operand())
+                s.accept(",")
+            return VectorOperand(tuple(items))
+        if s.accept("!"):
+            return Negated(self._operand())
+        value = self._value()
+        if s.accept("|"):
+            second = self._value()
+            return Pair(None if isinstance(value, Sink) else value, None if isinstance(second, Sink) else second)
+        return value
+
+    def _value(self) -> Operand:
+        s = self.stream
+        negative = False
+        while s.peek() in ("-", "+"):
+            negative ^= s.next() == "-"
+        token = s.next()
+        if token.kind == "int":
+            value = lexer.parse_integer(token)
+            return Immediate(-value if negative else value)
+        if token.kind == "float":
+            from gridstride.ptx.parser import parse_float
+
+            bits, width = parse_float(token)
+            return FloatImmediate(bits ^ (1 << (width - 1)) if negative else bits, width)
+        if token.kind != "name":
+            s.fail(f"`{token}` cannot be an operand", token)
+        if token == "_":
+            return _SINK
+        if token == "WARP_SZ":
+            return Immediate(32)
+        found = self.scope.find(token)
+        if found is None:
+            if token.startswith("%"):
+                base = self.scope.find(token.split(".")[0])
+                if base is not None:
+                    s.fail(f"vector element `{token}` is not supported", token)
+                return Special(str(token))
+            found = Symbol(str(token))
+        if isinstance(found, Symbol):
+            offset = 0
+            while s.peek() in ("+", "-"):
+                sign = 1 if s.next() == "+" else -1
+                offset += sign * s.integer()
+            return Symbol(found.name, offset) if offset else found
+        return found
+
+    def _address(self) -> Operand:
+        s = self.stream
+        base = self._value()
+        offset = 0
+        while s.peek() in ("+", "-"):
+            sign = 1 if s.next() == "+" else -1
+            offset += sign * s.integer()
+        s.expect("]")
+        if isinstance(base, Symbol):
+            return Address(Symbol(base.name), base.offset + offset)
+        if isinstance(base, Register | Immediate):
+            return Address(base, offset)
+        s.fail("an address is a register, a variable or an integer, plus an offset")
