@@ -70,7 +70,7 @@ def parse_arguments(texts: Sequence[str], kernel: str, parameter_names: Sequence
         found[position] = argument
         if isinstance(argument, Scalar):
             number: Number = argument.value.item() if isinstance(argument.value, np.generic) else argument.value
-            scalars.update({alias: number for alias in (name, *parameter_names[position])})
+            scalars |= {name: number, shown[position]: number}
     missing = [shown[i] for i in range(len(parameter_names)) if i not in found]
     if missing:
         plural = "" if len(parameter_names) == 1 else "s"

@@ -24,7 +24,7 @@ __global__ void overrun(float* y) {
     y[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f;
 }
 __global__ void hello(int n) { printf("n is %d\n", n); }
-__global__ void forever(volatile int* flag) { while (*flag == 0) {} }
+__global__ void forever(volatile int* count) { while (true) *count = *count + 1; }
 template <typename T> __global__ void fill(T* out, T value) { out[threadIdx.x] = value; }
 """
 PTX = """.version 8.0
@@ -166,9 +166,10 @@ def test_a_fault_says_where_and_what_to_do(run: Any, tmp_path: Path) -> None:
 
 
 def test_an_endless_loop_ends_with_its_budget(run: Any) -> None:
-    ended = run("k.cu", "forever", "--grid", "1", "--block", "32", "--arg", "flag=i32[1]:zeros", "--budget", "100000")
+    ended = run("k.cu", "forever", "--grid", "1", "--block", "32", "--arg", "count=i32[1]:zeros", "--budget", "100000")
     assert ended.status == 1
-    assert "forever" in ended.err
+    assert ended.err.startswith("error[GS106] budget: the launch ran more than 100,000 loop iterations, its budget\n")
+    assert "in kernel forever" in ended.err
 
 
 def cases(tmp_path: Path, *entries: dict[str, Any]) -> None:
@@ -263,7 +264,7 @@ def test_an_interrupt_ends_a_kernel_within_seconds(tmp_path: Path) -> None:
     program = (
         "import _thread, threading, sys; from gridstride import cli\n"
         "threading.Timer(8.0, _thread.interrupt_main).start()\n"
-        f"cli.main(['launch', {str(tmp_path / 'k.cu')!r}, 'forever', '--grid', '1', '--block', '32', '--arg', 'flag=i32[1]:zeros'])"
+        f"cli.main(['launch', {str(tmp_path / 'k.cu')!r}, 'forever', '--grid', '1', '--block', '32', '--arg', 'count=i32[1]:zeros'])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 130, ended.stderr

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gridstride import arguments
 from gridstride.cases import failed_case, read_cases, run_cases, select_cases
+from gridstride.cli import options
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.findings import Dim3
 from gridstride.machine.limits import as_dim3
@@ -182,7 +183,7 @@ def _require_types(kernel: Kernel, given: Sequence[Argument]) -> None:
 
 def _show(run: RunResult, *, detailed: bool) -> None:
     if not detailed or any(case.failure is None for case in run.cases):
-        Console(highlight=False, soft_wrap=True).print(text_report.summary(run, detailed=detailed))
+        options.console().print(text_report.summary(run, detailed=detailed), highlight=False)
 
 
 def _complain(run: RunResult, errors: Console, sources: SourceLines, *, named: bool) -> None:

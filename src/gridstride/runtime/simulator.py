@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import LaunchError
+from gridstride.errors import KernelFault, LaunchError
+from gridstride.findings import Finding
 from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
 from gridstride.machine.devices import DeviceSpec
@@ -69,8 +71,17 @@ class Simulator(Device):
         module = kernel.module
         if not isinstance(module, SimulatedModule):
             raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
-        outcome = engine.launch(
-            module.program,
+        try:
+            outcome = self._run(module.program, kernel, shape, parameters, names)
+        except KernelFault as fault:
+            raise _in_the_sources_words(fault, kernel) from None
+        return LaunchOutcome(outcome.seconds, shape.threads)
+
+    def _run(
+        self, program: Program, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]
+    ) -> engine.LaunchOutcome:
+        return engine.launch(
+            program,
             kernel.entry,
             grid=shape.grid,
             block=shape.block,
@@ -84,7 +95,6 @@ class Simulator(Device):
             buffer_names=names,
             stdout=write_standard_output,
         )
-        return LaunchOutcome(outcome.seconds, shape.threads)
 
     def synchronize(self) -> None:
         """Nothing to wait for: every launch has ended when its call returns."""
@@ -133,6 +143,12 @@ class SimulatedModule(Module):
 
     def _with_source(self, source: LoadedSource) -> SimulatedModule:
         return SimulatedModule(self.device, source)
+
+
+def _in_the_sources_words(fault: KernelFault, kernel: Kernel) -> KernelFault:
+    """The fault with the kernel's name as people write it in place of the compiler's."""
+    found = replace(fault.fault, kernel=kernel.name) if isinstance(fault.fault, Finding) else fault.fault
+    return KernelFault(str(fault).replace(f"`{kernel.entry}`", f"`{kernel.name}`"), fault.code, found)
 
 
 class _Bytes:
