@@ -88,7 +88,7 @@ def scaled_cases(divide: int = 1) -> list[LaunchRequest]:
         """A number of elements that shrinks with `divide`, a multiple of 1,024."""
         return max(1024, full // divide // 1024 * 1024)
 
-    n = many(24 << 20)
+    n = many(32 << 20)
     two, y = (_random("f32", n, 1), _random("f32", n, 2)), _random("f32", n, 2, out=True)
     flat("vec_add", n, *two, _result("f32", n), _i32(n))
     add("saxpy_gridstride", (1056,), (256,), Scalar(np.float32(2.0)), two[0], y, _i32(n))
@@ -99,7 +99,7 @@ def scaled_cases(divide: int = 1) -> list[LaunchRequest]:
     flat("const_divergent", n, two[0], _result("f32", n), _i32(n))
     add("partial_block", (_blocks(n, 100),), (100,), two[0], _result("f32", n), _i32(n))
     add("dyn_shared", (n // 256,), (256,), two[0], _result("f32", n), shared=1024)
-    m = many(12 << 20)
+    m = many(14 << 20)
     flat("strided_read", m, _random("f32", 3 * m + 64, 3), _result("f32", m), _i32(m), _i32(3), _i32(1))
     flat("aos_field", m, _random("f32", 8 * m, 4), _result("f32", m), _i32(m))
     flat("daxpy", m, Scalar(np.float64(1.5)), _random("f64", m, 29), _random("f64", m, 30, out=True), _i32(m))
@@ -135,24 +135,24 @@ def scaled_cases(divide: int = 1) -> list[LaunchRequest]:
     tiles = (_blocks(ow, 16), _blocks(oh, 16))
     add("conv2d_naive", tiles, (16, 16), image, _i32(h), _i32(w), weights, _i32(3), _i32(3), _result("f32", oh * ow), _i32(oh), _i32(ow))
     add("conv2d_tiled", tiles, (18, 18), image, _i32(h), _i32(w), weights, _result("f32", oh * ow), _i32(oh), _i32(ow))
-    pixels = side(1024, 32)
+    pixels = side(2048, 32)
     add("mandelbrot", (pixels // 32, pixels // 8), (32, 8), _result("u8", pixels**2), _i32(pixels), _i32(pixels), _i32(200))
     d = max(16, 256 // divide)
     volume = (_random("f32", d * 250 * 300, 25), _result("f32", d * 250 * 300))
     add("volume3d", (_blocks(300, 16), _blocks(250, 4), _blocks(d, 4)), (16, 4, 4), *volume, _i32(d), _i32(250), _i32(300))
 
-    k = cubic_side(512)
+    k = cubic_side(1024)
     matrices = (_random("f32", k * k, 11, -1, 1), _random("f32", k * k, 12, -1, 1), _result("f32", k * k), _i32(k))
     for kernel in ("sgemm_naive", "sgemm_swapped", "sgemm_tiled"):
         add(kernel, (k // 16, k // 16), (16, 16), *matrices)
     add("sgemm_regtile", (k // 16, k // 16), (8, 8), *matrices)
-    bodies = side(4096, 128)
+    bodies = side(8192, 128)
     add("nbody_tile", (bodies // 128,), (128,), _random("f32", 4 * bodies, 27, -1, 1), _result("f32", 3 * bodies), _i32(bodies))
 
     for kernel in ("branch_parity", "branch_block", "loop_triangle"):
-        flat(kernel, s, _random("f32", s, 17), _result("f32", s), _i32(s))
-    flat("collatz", q // 4, _result("i32", q // 4), _i32(q // 4))
+        flat(kernel, n, _random("f32", n, 17), _result("f32", n), _i32(n))
+    flat("collatz", q, _result("i32", q), _i32(q))
     flat("local_array", q, _random("i32", 8 * q, 18, 0, 1000), _result("i32", q), _i32(q))
     flat("math_mix", q, _random("f32", q, 32, 0.01, 8), _result("f32", q), _i32(q))
-    flat("int_divmod", s, _random("i32", s, 33, -(1 << 31), (1 << 31) - 1), _result("i32", s), _i32(s), _i32(-13))
+    flat("int_divmod", n, _random("i32", n, 33, -(1 << 31), (1 << 31) - 1), _result("i32", n), _i32(n), _i32(-13))
     return cases

@@ -13,11 +13,11 @@ from gridstride.ir.nodes import Op
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
 from gridstride.lower.access import Target, _resolved, target_of
-from gridstride.lower.emitter import I32, I64, Emitter
-from gridstride.lower.lanes import Lanes, scalar_type, vector_type
+from gridstride.lower.emitter import Emitter
+from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.values import varying
+from gridstride.lower.values import canonical_nan, varying
 from gridstride.lower.records import WORKER
 from gridstride.passes.analyse_shapes import UNIFORM
 
@@ -127,11 +127,7 @@ def _float_sum(f: NativeFunction, kind: ScalarType, old: Native, value: Native, 
     total = form.operation.lower(lanes, form, a, b)
     if kind.kind == "f":
         if kind.bits == 32:
-            nan = f.b.bitcast(ir.Constant(I32, 0x7FFFFFFF), real)
-            total = f.b.select(f.b.fcmp_unordered("uno", total, total), nan, total)
+            total = canonical_nan(lanes, total)
         total = f.b.bitcast(total, scalar_type(f"i{kind.bits}"))
     return Native(f, total)
 
-
-assert I64
-assert vector_type

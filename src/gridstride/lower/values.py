@@ -130,9 +130,7 @@ class ValueBuilder:
     def canonical_nan(self, value: Value) -> Value:
         """An f32 whose NaN, if it is one, is 0x7fffffff."""
         lanes = self.scalar if value.shape.kind == "uniform" else self.warp
-        v = value.parts[0]
-        nan = self.b.bitcast(lanes.const("i32", 0x7FFFFFFF), lanes.type("f32"))
-        return Value(value.shape, "f32", (self.b.select(self.b.fcmp_unordered("uno", v, v), nan, v),))
+        return Value(value.shape, "f32", (canonical_nan(lanes, value.parts[0]),))
 
     # ---- affine algebra: only called where `analyse_shapes.combine` says that the result has that shape ---------
 
@@ -169,3 +167,13 @@ class ValueBuilder:
         bits = int(value.type[1:])
         constant = ir.Constant(scalar_type(value.type), offset & ((1 << bits) - 1))
         return Value(value.shape, value.type, (self.b.add(value.parts[0], constant), *value.parts[1:]))
+
+
+def canonical_nan(lanes: Lanes, v: ir.Value) -> ir.Value:
+    """f32 values with every NaN made 0x7fffffff. Tested and chosen as integers: to LLVM all NaNs are one, so that
+    it would drop the choice of one among them (it does after a square root)."""
+    b = lanes.b
+    bits = b.bitcast(v, lanes.type("i32"))
+    magnitude = b.and_(bits, lanes.const("i32", 0x7FFFFFFF))
+    nan = b.icmp_unsigned(">", magnitude, lanes.const("i32", 0x7F800000))
+    return b.bitcast(b.select(nan, lanes.const("i32", 0x7FFFFFFF), bits), lanes.type("f32"))
