@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from gridstride.isa import reference_approximate as reference
 from gridstride.isa.registry import Form, operation
-from gridstride.isa.rounding import flush, rounded
+from gridstride.isa.rounding import flush, rounded, rounded_flushed
 from gridstride.isa.special_unit import special
 from gridstride.lower.lanes import Lanes
 
@@ -111,5 +111,5 @@ def divide(cx: Lanes, form: Form, a: Value, b: Value) -> Value:
         b, a = [flush(cx, v) for v in b_and_a] if ftz else b_and_a
     if not ftz:
         b, a = _scaled_where(cx, _subnormal(cx, b), 2.0**24, b, a)
-    result = cx.b.fmul(a, special(cx, "rcp", b))
-    return flush(cx, result) if ftz else result
+    inverse = special(cx, "rcp", b)
+    return rounded_flushed(cx, "mul", "rn", [a, inverse]) if ftz else cx.b.fmul(a, inverse)

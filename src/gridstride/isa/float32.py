@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from gridstride.isa import reference_float as reference
 from gridstride.isa.registry import Form, operation
-from gridstride.isa.rounding import ROUNDINGS, flush, is_nan, rounded, saturate
+from gridstride.isa.rounding import ROUNDINGS, flush, is_nan, rounded, rounded_flushed, saturate
 from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
@@ -24,8 +24,8 @@ def _flushed(cx: Lanes, form: Form, *values: Value) -> list[Value]:
 
 def _arithmetic(cx: Lanes, form: Form, name: str, *operands: Value) -> Value:
     """Round `name` of the operands as the form's modifiers say."""
-    result = rounded(cx, name, form.one_of(*ROUNDINGS, default="rn"), "f32", _flushed(cx, form, *operands))
-    (result,) = _flushed(cx, form, result)
+    mode = form.one_of(*ROUNDINGS, default="rn")
+    result = rounded_flushed(cx, name, mode, operands) if "ftz" in form else rounded(cx, name, mode, "f32", operands)
     return saturate(cx, result) if "sat" in form else result
 
 

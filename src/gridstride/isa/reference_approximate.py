@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from gridstride.isa.reference_float import CANONICAL_NAN, F32, F64, add, flushed, fused, multiply
+from gridstride.isa.reference_float import CANONICAL_NAN, F32, F64, add, flushed, flushed_result, fused, multiply
 from gridstride.isa.registry import Form
 from gridstride.isa.special_tables import TANH_SEGMENTS_LOG2
 from gridstride.isa.special_unit import TABLES, TANH_LEAST, TANH_SLOTS
@@ -188,7 +188,8 @@ def divide(form: Form, a: int, b: int) -> int:
         exponent = 24
     if exponent:
         a, b = flushed(form, _scale(a, exponent), _scale(b, exponent))
-    return flushed(form, multiply(F32, "rn", a, special("rcp", b)))[0]
+    inverse = special("rcp", b)
+    return flushed_result("mul", "rn", a, inverse) if "ftz" in form else multiply(F32, "rn", a, inverse)
 
 
 def _high(name: str, high: int) -> int:

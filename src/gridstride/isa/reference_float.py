@@ -189,8 +189,29 @@ def _root(number: Fraction) -> Fraction:
 def arithmetic(form: Form, *operands: int) -> int:
     """add, sub, mul, fma, mad, div, rcp and sqrt with a rounding mode, `.ftz` and `.sat`."""
     fmt, mode = format_of(form), form.one_of("rn", "rz", "rm", "rp", default="rn")
-    (result,) = flushed(form, _OPERATIONS[form.operation.opcode](fmt, mode, *flushed(form, *operands)))
+    name = form.operation.opcode
+    if "ftz" in form:
+        result = flushed_result(name, mode, *flushed(form, *operands))
+    else:
+        result = _OPERATIONS[name](fmt, mode, *operands)
     return saturated(result) if "sat" in form else result
+
+
+def flushed_result(name: str, mode: str, *operands: int) -> int:
+    """An f32 operation with `.ftz` on operands that are not subnormal: zero where the result, rounded as if exponents
+    had no limit, is subnormal. One that rounds to the least normal number is decided by making it 2**24 times as
+    large."""
+    result = _OPERATIONS[name](F32, mode, *operands)
+    least = 1 << F32.fraction_bits
+    if F32.magnitude(result) == least and name != "sqrt":
+
+        def scaled(operand: int, exponent: int) -> int:
+            return F32.round(F32.value(operand) * Fraction(2) ** exponent, "rn")
+
+        exponents = {"rcp": (-24,), "mul": (24, 0), "div": (24, 0), "add": (24, 24), "sub": (24, 24)}.get(name, (24, 0, 24))
+        larger = _OPERATIONS[name](F32, mode, *map(scaled, operands, exponents))
+        return result if F32.magnitude(larger) >= least + (24 << F32.fraction_bits) else result & F32.sign
+    return result & F32.sign if F32.is_subnormal(result) else result
 
 
 _OPERATIONS: dict[str, Callable[..., int]] = {

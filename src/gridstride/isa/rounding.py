@@ -34,6 +34,25 @@ def flush(cx: Lanes, value: Value) -> Value:
     return cx.cast(cx.select(tiny, cx.b.and_(bits, cx.const("i32", _SIGN_F32)), bits), "f32")
 
 
+def rounded_flushed(cx: Lanes, operation: str, mode: str, operands: Sequence[Value]) -> Value:
+    """`rounded` of f32 with `.ftz`: subnormal operands count as zero, and so does a result that is too small.
+
+    Too small is what would be below the least normal number if exponents had no limit: 2**-126 * (1 - 2**-24) is
+    flushed although it rounds to 2**-126 as an f32 (so does an H200). Such a result shows when everything is 2**24
+    times as large. Sums that small are exact, and square roots are never small.
+    """
+    operands = [flush(cx, operand) for operand in operands]
+    result = rounded(cx, operation, mode, "f32", operands)
+    if operation not in ("mul", "fma") and (operation != "div" or mode == "rn"):
+        return flush(cx, result)
+    scale = cx.const("f32", 2.0**24)
+    scaled = [cx.b.fmul(operands[0], scale), operands[1], *(cx.b.fmul(addend, scale) for addend in operands[2:])]
+    magnitude = cx.intrinsic("llvm.fabs", "f32", rounded(cx, operation, mode, "f32", scaled))
+    tiny = cx.b.fcmp_ordered("<", magnitude, cx.const("f32", 2.0 ** (24 - 126)))
+    bits = cx.cast(result, "i32")
+    return cx.cast(cx.select(tiny, cx.b.and_(bits, cx.const("i32", _SIGN_F32)), bits), "f32")
+
+
 def saturate(cx: Lanes, value: Value) -> Value:
     """f32 `.sat`: clamp to [+0, 1]; NaN and -0 become +0 (PTX ISA 9.7.3)."""
     zero, one = cx.const("f32", 0.0), cx.const("f32", 1.0)
@@ -48,8 +67,8 @@ def is_nan(cx: Lanes, value: Value) -> Value:
 def rounded(cx: Lanes, operation: str, mode: str, kind: str, operands: Sequence[Value]) -> Value:
     """`operation` (add, sub, mul, fma, div, sqrt) on operands of `kind` (f32, f64), correctly rounded in `mode`.
 
-    Where both operands of an f64 addition or product are NaN the hardware keeps the second's payload; x86 keeps the
-    first's, hence the order below. (f64 subtraction and fma of several NaN keep the host's choice.)
+    Of several NaN operands of an f64 sum or product the hardware keeps the payload of the second, else the third,
+    else the first. The plain operations below do not promise that (the host chooses); the directed ones do.
     """
     if mode == "rn":
         return _nearest(cx, operation, kind, operands)
@@ -65,11 +84,11 @@ def _nearest(cx: Lanes, operation: str, kind: str, operands: Sequence[Value]) ->
     b = cx.b
     match operation, operands:
         case "add", (x, y):
-            return b.fadd(y, x)
+            return b.fadd(x, y)
         case "sub", (x, y):
             return b.fsub(x, y)
         case "mul", (x, y):
-            return b.fmul(y, x)
+            return b.fmul(x, y)
         case "div", (x, y):
             return b.fdiv(x, y)
         case "fma", (x, y, z):
@@ -80,8 +99,6 @@ def _nearest(cx: Lanes, operation: str, kind: str, operands: Sequence[Value]) ->
 
 
 def _directed_f64(cx: Lanes, operation: str, mode: str, operands: Sequence[Value]) -> Value:
-    if operation in ("add", "mul"):
-        operands = (operands[1], operands[0])
     suffix = "f64" if cx.width == 1 else f"v{cx.width}f64"
     spelling = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}.get(operation, operation)
     name = f"llvm.experimental.constrained.{spelling}.{suffix}"
@@ -96,6 +113,9 @@ def _directed_f64(cx: Lanes, operation: str, mode: str, operands: Sequence[Value
     cx.b.call(set_rounding, [ir.IntType(32)(_DIRECTIONS[mode])])
     result = cx.b.call(function, [*operands, metadata("round.dynamic"), metadata("fpexcept.ignore")])
     cx.b.call(set_rounding, [ir.IntType(32)(_NEAREST)])
+    if operation not in ("div", "sqrt"):
+        for operand in (*operands[2:], operands[1]):  # the second last, so that it wins
+            result = cx.select(is_nan(cx, operand), cx.b.fadd(operand, operand), result)
     return result
 
 

@@ -67,4 +67,5 @@ def load_object(name: str, image: bytes, symbols: list[str]) -> tuple[llvm.Resou
 
 @functools.cache
 def _jit() -> llvm.LLJIT:
-    return llvm.create_lljit_compiler(target_machine(2))
+    # JITLink keeps the sections of an object together; the older linker may put them over 2 GB apart and then abort
+    return llvm.create_lljit_compiler(target_machine(2), use_jit_link=True)
