@@ -190,10 +190,7 @@ def arithmetic(form: Form, *operands: int) -> int:
     """add, sub, mul, fma, mad, div, rcp and sqrt with a rounding mode, `.ftz` and `.sat`."""
     fmt, mode = format_of(form), form.one_of("rn", "rz", "rm", "rp", default="rn")
     name = form.operation.opcode
-    if "ftz" in form:
-        result = flushed_result(name, mode, *flushed(form, *operands))
-    else:
-        result = _OPERATIONS[name](fmt, mode, *operands)
+    result = flushed_result(name, mode, *flushed(form, *operands)) if "ftz" in form else _OPERATIONS[name](fmt, mode, *operands)
     return saturated(result) if "sat" in form else result
 
 

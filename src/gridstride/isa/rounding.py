@@ -111,7 +111,7 @@ def _directed_f64(cx: Lanes, operation: str, mode: str, operands: Sequence[Value
     if set_rounding is None:
         set_rounding = ir.Function(cx.module, ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "llvm.set.rounding")
     cx.b.call(set_rounding, [ir.IntType(32)(_DIRECTIONS[mode])])
-    result = cx.b.call(function, [*operands, metadata("round.dynamic"), metadata("fpexcept.ignore")])
+    result: Value = cx.b.call(function, [*operands, metadata("round.dynamic"), metadata("fpexcept.ignore")])
     cx.b.call(set_rounding, [ir.IntType(32)(_NEAREST)])
     if operation not in ("div", "sqrt"):
         for operand in (*operands[2:], operands[1]):  # the second last, so that it wins
