@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,3 +55,16 @@ def test_outputs_are_the_gpus(request_: LaunchRequest, module: gs.Module, truth:
             assert wrong.size == 0, f"argument {position}: {np.unique(wrong).size} of {want.size} elements differ, first [{wrong[0]}]"
         else:
             assert np.abs(have - want).max() <= tolerance * np.abs(want).max()
+
+
+def test_the_command_line_runs_the_whole_set_in_one_process(tmp_path: Path, truth: dict[str, np.ndarray]) -> None:
+    # In a process of its own: native code of many kernels among the memories of many devices once ended it.
+    command = [sys.executable, "-m", "gridstride.cli", "launch", str(TRUTH / "kernels.ptx"), "--cases", str(TRUTH / "cases.json")]
+    files = ["--json", str(tmp_path / "r.json"), "--save", str(tmp_path / "r.npz")]
+    ended = subprocess.run([*command, *files], capture_output=True, text=True, timeout=280, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    results = json.loads((tmp_path / "r.json").read_text())["cases"]
+    assert [case["name"] for case in results] == [request.name for request in CASES]
+    assert all(case["status"] == "ok" and case["receipt"]["launches"] == 1 for case in results)
+    with np.load(tmp_path / "r.npz") as saved:
+        assert set(saved) == set(truth)
