@@ -253,6 +253,10 @@ def test_usage_wrong(run: Any, words: tuple[str, ...], message: str) -> None:
     assert (ended.status, ended.out, ended.err) == (2, "", f"gridstride: {message}\n")
 
 
+def test_help_shows_how_arguments_are_written(run: Any) -> None:
+    assert "x=f32[n]:uniform" in " ".join(run("--help").out.replace("│", " ").split())
+
+
 def test_gpus_are_not_supported_yet(run: Any) -> None:
     ended = run("k.cu", "hello", "--grid", "1", "--block", "1", "--arg", "n=1", "--device", "gpu")
     assert ended.status == 3

@@ -45,7 +45,8 @@ def command(
     arg: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="An argument: n=1000, a=2.0, x=f32[n]:uniform, y=f32[n]:zeros:out, img=@photo.npy. Repeat for each."
+            metavar="NAME=VALUE",
+            help="An argument: n=1000, a=2.0, x=f32\\[n]:uniform, y=f32\\[n]:zeros:out, img=@photo.npy. Repeat for each.",
         ),
     ] = None,
     shared: Annotated[str, typer.Option(metavar="BYTES", help="Dynamic shared memory a block.")] = "0",
@@ -57,12 +58,10 @@ def command(
     define: Annotated[list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro. Repeat for more.")] = None,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="auto, sim, sim:NAME (see `gridstride devices`).")] = "auto",
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Run blocks, warps and lanes in another order, the same for the same seed.")
+        int | None, typer.Option(metavar="N", help="Run blocks and warps in another order, the same for the same seed.")
     ] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")] = None,
-    budget: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop a kernel after this many loop iterations of one warp.")
-    ] = None,
+    budget: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")] = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Write the output buffers, under CASE.ARGUMENT_POSITION.")] = None,
 ) -> None:

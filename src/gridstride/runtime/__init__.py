@@ -12,9 +12,9 @@ def device(name: str = "auto", *, seed: int | None = None, threads: int | None =
 
     name: "auto" (the simulator as an H200, until there is support for GPUs), "sim", or "sim:NAME" for another GPU of the
     device table, such as "sim:a100".
-    seed: run blocks, warps and lanes in another order; the same seed gives the same run. None: the natural order.
+    seed: run blocks and warps in another order; the same seed gives the same run. None: the natural order.
     threads: processor cores for a launch; None leaves it to the simulator, which then uses more than one only where that cannot be seen.
-    budget: loop iterations after which a warp is taken to be in an endless loop; None: no limit.
+    budget: loop iterations, of all warps that a core runs together, after which a launch is stopped; None: no limit.
 
     Raises UsageError for a name that means no device, UnsupportedError for "gpu" and "gpu:N".
     """
