@@ -111,7 +111,16 @@ def test_report_shows_figures_failures_and_what_was_skipped() -> None:
     found.skipped.append("Oclgrind: not there")
     text = io.StringIO()
     Console(file=text, width=160).print(render(found))
-    for expected in ("fast", "50.0 ms", "100.0 ms", "0.50", "broken: argument 2 differs", "skipped: Oclgrind: not there", "some"):
+    for expected in (
+        "fast",
+        "50.0 ms",
+        "100.0 ms",
+        "0.50",
+        "median 0.50, 0 of 1 kernels above 2",
+        "broken: argument 2 differs",
+        "skipped: Oclgrind: not there",
+        "some",
+    ):
         assert expected in text.getvalue()
 
 

@@ -20,12 +20,16 @@ def describe() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
     }
-    if hasattr(os, "getloadavg"):
-        facts["load before"] = f"{os.getloadavg()[0]:.1f}"
+    facts["load before"] = load()
     for package in ("gridstride", "llvmlite", "numpy"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             facts[package] = metadata.version(package)
     return facts
+
+
+def load() -> str:
+    """The average number of processes that wanted to run during the last minute; other people's work disturbs the figures."""
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
 def _processor() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -41,6 +42,11 @@ def _parts(results: Results) -> Iterator[RenderableType]:
         yield _saxpy_table(results)
     if results.kernels:
         yield _kernel_table(results)
+        if ratios := sorted(results.ratios.values()):
+            slow = sum(ratio > 2 for ratio in ratios)
+            yield Text(
+                f"ratios: median {statistics.median(ratios):.2f}, {slow} of {len(ratios)} kernels above 2, the largest {ratios[-1]:.1f}\n"
+            )
     for result in (*results.kernels, results.saxpy):
         if result and result.error:
             yield Text(f"{result.kernel}: {result.error}", style="red")

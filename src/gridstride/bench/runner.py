@@ -44,6 +44,7 @@ def run(options: Options, progress: Callable[[str], None] = lambda _: None) -> R
             if case.kernel in wanted:
                 progress(case.kernel)
                 results.kernels.append(measure(case, simulator, loops, options.rounds))
+    results.environment["load after"] = environment.load()
     return results
 
 
