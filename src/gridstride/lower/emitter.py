@@ -55,9 +55,16 @@ class Emitter:
         self.module = module
         self.native = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), name)
         self.native.args[0].name, self.native.args[1].name, self.native.args[2].name = "worker", "block", "warp"
-        self.worker, self.block, self.warp = self.native.args
+        self.worker, self.block = self.native.args[:2]
+        # `allocas` runs once; `initial` and `prologue` at every entry, and again for the next warp of the block
         self.allocation_block = self.native.append_basic_block("allocas")
+        self.initial_block = self.native.append_basic_block("initial")
         self.prologue_block = self.native.append_basic_block("prologue")
+        self.initial = ir.IRBuilder(self.initial_block)
+        allocations = ir.IRBuilder(self.allocation_block)
+        self.warp_slot = stack_slot(allocations, POINTER)
+        allocations.store(self.native.args[2], self.warp_slot)
+        self.warp = self.initial.load(self.warp_slot, typ=POINTER)
         self.b = ir.IRBuilder(self.prologue_block)
         self.prologue = ir.IRBuilder(self.prologue_block)
         self.values = ValueBuilder(self.b, layout)
@@ -196,7 +203,7 @@ class Emitter:
             made = []
             for kind in part_types(self.shape(register), self.storage(register)):
                 slot = stack_slot(builder, kind, 64 if isinstance(kind, ir.VectorType) else 8)
-                builder.store(ir.Constant(kind, None), slot)
+                self.initial.store(ir.Constant(kind, None), slot)
                 made.append(slot)
             self.slots[register] = made
         return self.slots[register]

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gridstride.ir.nodes import Block, Kind, Op
+from gridstride.ir.nodes import Block, Const, Kind, Op
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.values import part_types
-from gridstride.lower.records import BARRIER, DONE, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
+from gridstride.lower.records import BARRIER, BLOCK, DONE, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 
 RESUME_START, RESUME_WAITING = 0, 1
 
@@ -45,7 +45,7 @@ class Flow:
         self.alive = stack_slot(builder, I32)
         self.waiting = {k: stack_slot(builder, I32) for k in self.waits}
         for slot in (self.active, self.alive, *self.waiting.values()):
-            builder.store(ir.Constant(I32, 0), slot)
+            emitter.initial.store(ir.Constant(I32, 0), slot)
         self.resumes: list[tuple[ir.Block, int]] = []
         self.frame_places: dict[int, list[int]] = {}
         self.frame_bytes = WARP.size
@@ -120,6 +120,8 @@ class Flow:
                 self._terminate(block)
         self._chains()
         e.b.position_at_end(self.finished)
+        if not self.resumes:
+            self._next_warp(wrap=False)
         e.b.ret(ir.Constant(I32, DONE))
         e.b.position_at_end(e.stopped)
         e.b.ret(ir.Constant(I32, STOPPED))
@@ -161,7 +163,8 @@ class Flow:
         first = ir.IRBuilder(start)
         first.store(alive, self.active)
         first.branch(self.bodies[0])
-        ir.IRBuilder(e.allocation_block).branch(e.prologue_block)
+        ir.IRBuilder(e.allocation_block).branch(e.initial_block)
+        e.initial.branch(e.prologue_block)
 
     def _chains(self) -> None:
         e = self.e
@@ -325,6 +328,8 @@ class Flow:
         e.put_field(WARP, e.warp, "active", b.load(self.active, typ=I32))
         e.put_field(WARP, e.warp, "alive", b.load(self.alive, typ=I32))
         e.put_field(WARP, e.warp, "pending", pending)
+        if state == BARRIER and self._waits_for_the_block(block):
+            self._turn_to_next_warp(pending if waits else None)
         b.ret(ir.Constant(I32, state))
         entry = e.native.append_basic_block(f"resume{number}")
         self.resumes.append((entry, target))
@@ -332,6 +337,46 @@ class Flow:
         self._restore(inner, live, waits)
         inner.store(e.field(inner, WARP, e.warp, "active"), self.active)
         inner.branch(self.bodies[target])
+
+    @staticmethod
+    def _waits_for_the_block(block: Block) -> bool:
+        """Whether the barrier that ends `block` is the plain one, __syncthreads()."""
+        op = block.ops[-2]
+        return op.form is not None and "sync" in op.form and len(op.args) == 1 and op.args[0] == Const(0)
+
+    def _turn_to_next_warp(self, pending: ir.Value | None) -> None:
+        """Where all warps of the block go from barrier to barrier, the next one (after the last: the first, since
+        all have arrived) runs on at once, without the scheduler."""
+        e, b = self.e, self.e.b
+        fast = b.icmp_unsigned("!=", e.field(b, BLOCK, e.block, "fast"), ir.Constant(I32, 0))
+        if pending is not None:
+            fast = b.and_(fast, b.icmp_unsigned("==", pending, ir.Constant(I32, 0)))
+        turn, leave = e.native.append_basic_block("turn"), e.native.append_basic_block("leave")
+        b.cbranch(fast, turn, leave)
+        b.position_at_end(turn)
+        self._next_warp(wrap=True)
+        b.position_at_end(leave)
+
+    def _next_warp(self, wrap: bool) -> None:
+        """Run the block's next warp from its resume point. After the last comes the first if `wrap`; otherwise the
+        builder is left where there is none."""
+        e, b = self.e, self.e.b
+        frame = e.field(b, WORKER, e.worker, "frame_bytes")
+        following = b.gep(e.warp, [frame], source_etype=I8)
+        index = b.add(e.field(b, WARP, e.warp, "index"), ir.Constant(I32, 1))
+        last = b.icmp_unsigned("==", index, e.field(b, BLOCK, e.block, "warp_count"))
+        if wrap:
+            following = b.select(last, e.field(b, BLOCK, e.block, "warps"), following)
+        else:
+            more, none = e.native.append_basic_block("more"), e.native.append_basic_block("no more")
+            b.cbranch(last, none, more)
+            b.position_at_end(more)
+        b.store(following, e.warp_slot)
+        if wrap:
+            e.put_field(BLOCK, e.block, "current", following)
+        b.branch(e.initial_block)
+        if not wrap:
+            b.position_at_end(none)
 
     def _saved(self, live: int) -> list[int]:
         found, register = [], 0

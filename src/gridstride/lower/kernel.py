@@ -44,6 +44,7 @@ class KernelCode:
     wait_count: int
     symbols: list[str]
     sites: list[list[Any]]
+    suspends: bool
     traits: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -139,6 +140,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[s
         "wait_count": len(places),
         "symbols": names,
         "sites": [_site(s) for s in function.sites],
+        "suspends": bool(flow.resumes),
         "traits": traits,
     }
     return fields, str(llvm_module)

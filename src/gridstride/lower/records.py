@@ -103,6 +103,8 @@ BLOCK = Record(
     "context_limit:i32",
     "live_threads:i32",
     "progress:i64",
+    "fast:i32",  # all warps are whole, and none has ended: the kernel goes from warp to warp by itself
+    "current:ptr",  # the warp that runs, or ran last
     "bar_arrived:i32*16",
     "bar_expected:i32*16",
     "bar_and:i32*16",
@@ -152,7 +154,7 @@ SCHEDULE = Record(
     "shared_clear:i64",  # bytes to clear before a block starts
     "locals_clear:i64",
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
-    "clusters:i32",
+    "straight:i32",  # the kernel never suspends: one call runs all warps of a block
     "wait_start:i64",
 )
 

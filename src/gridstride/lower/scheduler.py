@@ -42,7 +42,7 @@ def build_scheduler() -> ir.Module:
     split = _split(module)
     barriers = _release_barriers(module)
     syncs = _release_warp_syncs(module)
-    run_block = _run_block(module, split, barriers, syncs)
+    run_block = _run_block(module, _settle(module), split, barriers, syncs)
     _run(module, start, run_block)
     return module
 
@@ -55,21 +55,34 @@ def _start_block(module: ir.Module) -> ir.Function:
     """start_block(worker, schedule, block, linear)"""
     f = NativeFunction(module, "start_block", "void", ["ptr", "ptr", "ptr", "i64"], attributes=("noinline",))
     worker, schedule, block, linear = f.args
-    nx, ny = (f.get(WORKER, worker, n).to("i64") for n in ("nctaid_x", "nctaid_y"))
     f.put(BLOCK, block, "linear", linear)
-    f.put(BLOCK, block, "ctaid_x", (linear % nx).to("i32"))
-    rest = linear // nx
-    f.put(BLOCK, block, "ctaid_y", (rest % ny).to("i32"))
-    f.put(BLOCK, block, "ctaid_z", (rest // ny).to("i32"))
+    nx, ny = (f.get(WORKER, worker, n) for n in ("nctaid_x", "nctaid_y"))
+    small = (linear >> 32).eq(0)
+    with f.if_else(small) as (narrow, wide):  # a 64-bit division takes several times as long
+        with narrow:
+            short = linear.to("i32")
+            rest = short // nx
+            f.put(BLOCK, block, "ctaid_x", short - rest * nx)
+            f.put(BLOCK, block, "ctaid_z", rest // ny)
+            f.put(BLOCK, block, "ctaid_y", rest % ny)
+        with wide:
+            rest = linear // nx.to("i64")
+            f.put(BLOCK, block, "ctaid_x", (linear % nx.to("i64")).to("i32"))
+            f.put(BLOCK, block, "ctaid_y", (rest % ny.to("i64")).to("i32"))
+            f.put(BLOCK, block, "ctaid_z", (rest // ny.to("i64")).to("i32"))
     f.put(BLOCK, block, "state", RUNNING)
     f.put(BLOCK, block, "progress", 0)
     warps = f.get(SCHEDULE, schedule, "warps")
     f.put(BLOCK, block, "context_count", warps)
     f.put(BLOCK, block, "live_threads", warps)
-    _memset(f, f.get(BLOCK, block, "shared"), f.get(SCHEDULE, schedule, "shared_clear"))
+    shared_clear = f.get(SCHEDULE, schedule, "shared_clear")
+    with f.if_(shared_clear.ne(0)):
+        _memset(f, f.get(BLOCK, block, "shared"), shared_clear)
     clear = f.get(SCHEDULE, schedule, "locals_clear")
     with f.if_(clear.ne(0)):
         _memset(f, f.get(BLOCK, block, "locals"), clear)
+    f.ret_if(f.get(SCHEDULE, schedule, "straight").ne(0))
+    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1)).to("i32"))
     _memset(f, block + BLOCK.offset("bar_arrived"), f.const("i64", 64))
     frame = f.get(SCHEDULE, schedule, "frame_bytes")
     first = f.get(BLOCK, block, "warps")
@@ -239,7 +252,7 @@ def _signature(f: NativeFunction, warp: Native, frame: Native) -> Native:
     return total.get()
 
 
-def _run_block(module: ir.Module, split: ir.Function, barriers: ir.Function, syncs: ir.Function) -> ir.Function:
+def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function) -> ir.Function:
     """run_block(worker, schedule, block) -> FINISHED, STALLED or ABORTED"""
     f = NativeFunction(module, "run_block", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
     worker, schedule, block = f.args
@@ -247,6 +260,10 @@ def _run_block(module: ir.Module, split: ir.Function, barriers: ir.Function, syn
     kernel = f.get(SCHEDULE, schedule, "kernel")
     order = f.get(SCHEDULE, schedule, "warp_order")
     warps = f.get(SCHEDULE, schedule, "warps")
+    with f.if_(f.get(SCHEDULE, schedule, "straight").ne(0)):
+        state = f.call_pointer(kernel, "i32", worker, block, first)
+        f.ret(state.eq(STOPPED).select(f.const("i32", ABORTED), f.const("i32", FINISHED)))
+        f.b.position_at_end(f.block("dead"))
     stalls = f.variable("i64", 0)
     live = f.variable("i32", f.get(BLOCK, block, "live_threads"))
     with f.loop():
@@ -266,8 +283,13 @@ def _run_block(module: ir.Module, split: ir.Function, barriers: ir.Function, syn
                 chosen.set(f.load("i32", order, k.to("i64") * 4))
             warp = first + chosen.get().to("i64") * frame
             with f.if_(f.get(WARP, warp, "state").eq(RUNNABLE)):
+                f.put(BLOCK, block, "current", warp)
                 state = f.call_pointer(kernel, "i32", worker, block, warp)
                 f.ret_if(state.eq(STOPPED), f.const("i32", ABORTED))
+                with f.if_(f.get(BLOCK, block, "fast").ne(0)):
+                    f.call(settle, block, frame)
+                    moved.set(1)
+                warp = f.get(BLOCK, block, "current")
                 with f.if_(state.eq(DONE)):
                     f.put(WARP, warp, "state", DONE)
                     live.set(live.get() - 1)
@@ -314,6 +336,19 @@ def _run_block(module: ir.Module, split: ir.Function, barriers: ir.Function, syn
             f.put(BLOCK, block, "progress", all_stuck.select(f.get(BLOCK, block, "progress") + 1, f.const("i64", 0)))
             f.ret_if(stalls.get() >= patience, f.const("i32", STALLED))
     f.b.unreachable()
+    return f.function
+
+
+def _settle(module: ir.Module) -> ir.Function:
+    """settle(block, frame bytes): the kernel went from warp to warp and came back at `current`: those before it have
+    arrived at the barrier. From here on the scheduler takes each step of this block."""
+    f = NativeFunction(module, "settle", "void", ["ptr", "i64"], attributes=("noinline",))
+    block, frame = f.args
+    f.put(BLOCK, block, "fast", 0)
+    first = f.get(BLOCK, block, "warps")
+    with f.count_to(f.get(WARP, f.get(BLOCK, block, "current"), "index")) as k:
+        f.put(WARP, first + k.to("i64") * frame, "state", BARRIER)
+    f.ret()
     return f.function
 
 

@@ -265,6 +265,7 @@ class _Launch:
         schedule["frame_bytes"] = shape.frame
         schedule["shared_clear"] = shape.shared
         schedule["locals_clear"] = shape.locals
+        schedule["straight"] = int(not self.code.suspends)
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
         if self.options.seed is not None:
             rng = np.random.default_rng(self.options.seed)
@@ -325,9 +326,13 @@ class _Launch:
         for name, offset in (("warps", BLOCK.size), ("shared", shared), ("locals", local)):
             _column(blocks, BLOCK, name)[...] = starts + offset
         _column(blocks, BLOCK, "warp_count")[...] = shape.warps
+        _column(blocks, BLOCK, "fast")[...] = 0
         frames = np.lib.stride_tricks.as_strided(data[BLOCK.size :], (limit, shape.warps, WARP.size), (shape.stride, shape.frame, 1))
         index = np.arange(shape.warps, dtype=np.int64)
         _column(frames, WARP, "index")[...] = index
+        _column(frames, WARP, "alive")[...] = -1
+        if shape.threads % 32:
+            _column(frames, WARP, "alive")[:, -1] = (1 << shape.threads % 32) - 1
         _column(frames, WARP, "local")[...] = starts[:, None] + local + index * (shape.local * 32)
         for axis, lanes in zip("xyz", self._thread_indices(), strict=True):
             by_warp = lanes.reshape(shape.warps, 32)

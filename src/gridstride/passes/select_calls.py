@@ -50,8 +50,7 @@ class CallSelection:
         return name in self.call_parameter_sizes or self.frame.depth > 0
 
     def piece(self, name: str, offset: int, kind: ScalarType) -> int:
-        """The register that stands for `kind.bytes` bytes at `offset` of a call's parameter variable."""
-        name = self.frame.variables.get(name, name)
+        """The register that stands for `kind.bytes` bytes at `offset` of a call's parameter variable, by its unique name."""
         key = (name, offset, kind.bytes)
         if key not in self.call_pieces:
             bits = max(16, kind.bits) if kind.kind != "p" else 16
@@ -132,13 +131,13 @@ class CallSelection:
         args: list[Arg] = []
         for kind, actual in zip(BUILTINS[name], arguments, strict=True):
             if isinstance(actual, ptx.Symbol):
-                args.append(Reg(self.piece(actual.name, 0, TYPES[kind])))
+                args.append(Reg(self.piece(self.actual_name(actual, at), 0, TYPES[kind])))
             else:
                 args.append(self.argument(actual, at))
         results: list[int | None] = []
         for token, actual in zip(form.operation.results, returns, strict=False):
             if isinstance(actual, ptx.Symbol):
-                results.append(self.piece(actual.name, 0, TYPES[token]))
+                results.append(self.piece(self.actual_name(actual, at), 0, TYPES[token]))
             else:
                 results.append(self.register(actual, at))
         results += [None] * (len(form.operation.results) - len(results))

@@ -271,7 +271,8 @@ class _Selector(CallSelection):
     def address_of(self, name: str, offset: int, at: ptx.Instruction) -> AddressOf:
         unique = self.frame.variables.get(name)
         if unique is not None:
-            return AddressOf(self.frame.function.variables[name].space, unique, offset)
+            declared = self.frame.function.variables.get(name)  # None: a formal parameter of an inlined call
+            return AddressOf("param" if declared is None else declared.space, unique, offset)
         if any(p.name == name for p in (*self.frame.function.parameters, *self.frame.function.returns)):
             return AddressOf("param", name, offset)
         name = self.module.aliases.get(name, name)
