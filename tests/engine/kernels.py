@@ -1,8 +1,8 @@
 """Runs kernels of a source under several schedules and hands their results to a check.
 
-    program = Kernels(SOURCE)                        # compiled when first used
-    program.run("scale", 4, 128, x, 2.0)             # [x after the run], the same bits under every schedule
-    program.each("lock", 4, 128, x, check=check)     # check([x after the run]) under every schedule
+program = Kernels(SOURCE)                        # compiled when first used
+program.run("scale", 4, 128, x, 2.0)             # [x after the run], the same bits under every schedule
+program.each("lock", 4, 128, x, check=check)     # check([x after the run]) under every schedule
 """
 
 from __future__ import annotations

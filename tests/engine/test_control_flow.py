@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from engine.kernels import Kernels, per_thread
 
 N = 32 * 5 + 7

@@ -118,10 +118,19 @@ class CallSelection:
             self.emit(Op(Kind.COMPUTE, lookup("call.copy." + _copy_type(kind)), [self.piece(name, 0, kind)], [value], at.line, at.loc))
         self.frame = self.enter(callee, after, (*caller.callers, callee.name))
         self.frame.variables.update(names)
+        own = self.frame.registers
+        for formal in callee.parameters:  # formal parameters that are registers of the callee (PTX ISA 7.1)
+            if formal.space == "reg":
+                value = Reg(self.piece(names[formal.name], 0, formal.type))
+                self.emit(Op(Kind.COMPUTE, lookup("call.copy." + _copy_type(formal.type)), [own[formal.name]], [value], at.line, at.loc))
         self.body()
         self.frame = caller
         self.block = after
         self.function.blocks.append(after)
+        for formal in callee.returns:
+            if formal.space == "reg":
+                value = Reg(own[formal.name])
+                self.emit(Op(Kind.COMPUTE, lookup("call.copy." + _copy_type(formal.type)), [self.piece(names[formal.name], 0, formal.type)], [value], at.line, at.loc))
         for actual, name, kind in copies_back:
             register = self.register(actual, at)
             self.emit(Op(Kind.COMPUTE, lookup("call.copy." + _copy_type(kind)), [register], [Reg(self.piece(name, 0, kind))], at.line, at.loc))

@@ -67,7 +67,10 @@ class BodyParser:
         self.unresolved: list[tuple[Instruction, _Scope]] = []
         self.pending_lists: list[tuple[str, list[str], _Scope]] = []
         for variable in (*function.parameters, *function.returns):
-            self.scope.names[variable.name] = Symbol(variable.name)
+            if variable.space == "reg":
+                self._declare_register(variable.name, variable.type)
+            else:
+                self.scope.names[variable.name] = Symbol(variable.name)
 
     def run(self) -> None:
         s, depth = self.stream, 1
