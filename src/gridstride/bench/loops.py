@@ -33,7 +33,7 @@ class Loops:
         if built.returncode:
             reason = (built.stderr.strip() or f"exit status {built.returncode}").splitlines()[0]
             raise GridstrideError(f"{compiler} could not build the C++ loops: {reason}")
-        self.command = " ".join((compiler, *FLAGS))
+        self.command = " ".join((Path(compiler).name, *FLAGS))
         version = subprocess.run([compiler, "--version"], check=False, capture_output=True, text=True).stdout
         self.version = version.splitlines()[0] if version else compiler
         self._library = ctypes.CDLL(str(library))

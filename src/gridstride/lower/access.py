@@ -44,6 +44,7 @@ class Target:
     op: Op
     space: str  # "flat", "shared" or "local"
     address: Value  # i64
+    narrow: Value | None  # the address before it was extended, where the register has 32 bits
     bits: int  # of one element in memory
     count: int
 
@@ -62,12 +63,13 @@ def target_of(e: Emitter, op: Op) -> Target:
     else:
         address = e.read(base, e.storage(base.id) if not isinstance(base, Const) and hasattr(base, "id") else "i64")
     address = e.values.plus_constant(address, access.offset)
-    if address.type != "i64":
+    narrow = address if address.type == "i32" else None
+    if narrow is not None:
         address = _extended(e, address)
     bits, count = access.element.bits, access.count
     if bits == 128:
         bits, count = 64, count * 2
-    return Target(op, space, address, max(8, bits), count)
+    return Target(op, space, address, narrow, max(8, bits), count)
 
 
 def _extended(e: Emitter, address: Value) -> Value:
@@ -137,7 +139,7 @@ def _resolve_arguments(e: Emitter, t: Target, where: ir.Value, size: int) -> lis
     return [e.worker, e.block, e.warp, ir.Constant(I32, t.op.site), where, e.active, *constants]
 
 
-def _resolved(e: Emitter, t: Target, offset: int = 0, size: int | None = None) -> ir.Value:
+def resolved(e: Emitter, t: Target, offset: int = 0, size: int | None = None) -> ir.Value:
     """Host addresses of all lanes, after the exact checks; leaves the kernel where they fail."""
     addresses = e.values.vector(e.values.plus_constant(t.address, offset))
     hosts = call_runtime(e, "resolve", _resolve_arguments(e, t, addresses, size or t.bytes))
@@ -154,26 +156,26 @@ def _word_by_word(e: Emitter, t: Target) -> bool:
 def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
     size = t.bits // 8
     if not _word_by_word(e, t):
-        hosts = _resolved(e, t)
+        hosts = resolved(e, t)
         return [gather(e, _plus(e, hosts, size * k), t.bits, e.active, e.active_lanes) for k in range(t.count)]
     if size <= 4:
-        return [gather(e, _resolved(e, t, size * k, size), t.bits, e.active, e.active_lanes) for k in range(t.count)]
-    return [_joined(e, *[gather(e, _resolved(e, t, 8 * k + h, 4), 32, e.active, e.active_lanes) for h in (0, 4)]) for k in range(t.count)]
+        return [gather(e, resolved(e, t, size * k, size), t.bits, e.active, e.active_lanes) for k in range(t.count)]
+    return [_joined(e, *[gather(e, resolved(e, t, 8 * k + h, 4), 32, e.active, e.active_lanes) for h in (0, 4)]) for k in range(t.count)]
 
 
 def _slow_store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     size = t.bits // 8
     if not _word_by_word(e, t):
-        hosts = _resolved(e, t)
+        hosts = resolved(e, t)
         for k, value in enumerate(values):
             call_runtime(e, f"scatter{t.bits}", [_plus(e, hosts, size * k), e.active, value])
         return
     for k, value in enumerate(values):
         if size <= 4:
-            call_runtime(e, f"scatter{t.bits}", [_resolved(e, t, size * k, size), e.active, value])
+            call_runtime(e, f"scatter{t.bits}", [resolved(e, t, size * k, size), e.active, value])
             continue
         for half, word in enumerate(_split(e, value)):
-            call_runtime(e, "scatter32", [_resolved(e, t, 8 * k + 4 * half, 4), e.active, word])
+            call_runtime(e, "scatter32", [resolved(e, t, 8 * k + 4 * half, 4), e.active, word])
 
 
 def _plus(e: Emitter, hosts: ir.Value, offset: int) -> ir.Value:
@@ -341,7 +343,7 @@ def _consecutive(e: Emitter, index: ir.Value) -> tuple[ir.Value, ir.Value]:
 # ---- two ways that meet ----------------------------------------------------------------------------------------
 
 
-def _either(
+def either(
     e: Emitter, condition: ir.Value, fast: Callable[[], list[ir.Value]], slow: Callable[[], list[ir.Value]], likely: bool = True
 ) -> list[ir.Value]:
     """Values of the fast way where `condition` holds, of the slow one elsewhere."""
@@ -392,7 +394,7 @@ def _set_elements(e: Emitter, op: Op, t: Target, elements: list[ir.Value], make:
         lanes = e.values.scalar if make is uniform else e.values.warp
         low, high = (e.b.zext(x, lanes.type("i128")) for x in elements)
         elements = [e.b.or_(low, e.b.shl(high, lanes.const("i128", 64)))]
-        t = Target(op, t.space, t.address, 128, 1)
+        t = Target(op, t.space, t.address, None, 128, 1)
     for result, element in zip(op.results, elements, strict=True):
         if result is not None:
             value = e.values.convert(make(f"i{t.bits}", element), e.storage(result), op.access.element.signed)
@@ -410,7 +412,7 @@ def _load_uniform(e: Emitter, t: Target) -> list[ir.Value]:
     def slow() -> list[ir.Value]:
         return [e.b.inttoptr(_resolved_one(e, t, address), POINTER)]
 
-    place = _either(e, ok, lambda: [_at(e, t, address)], slow)[0]
+    place = either(e, ok, lambda: [_at(e, t, address)], slow)[0]
     return at_place(place)
 
 
@@ -427,13 +429,13 @@ def _load_lanes(e: Emitter, t: Target) -> list[ir.Value]:
     if affine is not None:
         rows, ok = affine
         rows = _on_host(e, t, rows)
-        return _either(e, ok, lambda: load_rows(e, rows, t.bits, t.count), lambda: _slow_load(e, t))
+        return either(e, ok, lambda: load_rows(e, rows, t.bits, t.count), lambda: _slow_load(e, t))
     indexed = _index_range(e, t)
     if indexed is not None:
         ix, ok = indexed
-        return _either(e, ok, lambda: _load_indexed(e, t, ix), lambda: _slow_load(e, t))
-    if t.space == "shared" and t.bits >= 32 and has_gather():
-        return _either(e, _shared_lanes_ok(e, t), lambda: _load_shared_lanes(e, t), lambda: _slow_load(e, t))
+        return either(e, ok, lambda: _load_indexed(e, t, ix), lambda: _slow_load(e, t))
+    if t.space == "shared" and has_gather():
+        return either(e, shared_lanes_ok(e, t), lambda: _load_shared_lanes(e, t), lambda: _slow_load(e, t))
     return _slow_load(e, t)
 
 
@@ -457,27 +459,35 @@ def _load_indexed(e: Emitter, t: Target, ix: Indexed) -> list[ir.Value]:
         extended = e.b.sext(first, I64) if ix.signed else e.b.zext(first, I64)
         return [masked_load(e, pointer(e, ix.base, _times(e, extended, size)), t.bits, e.active_lanes)]
 
-    return _either(e, consecutive, line, one_by_one, likely=False)
+    return either(e, consecutive, line, one_by_one, likely=False)
 
 
-def _shared_lanes_ok(e: Emitter, t: Target) -> ir.Value:
+def shared_lanes_ok(e: Emitter, t: Target) -> ir.Value:
     """All active lanes inside shared memory and aligned."""
     b = e.b
-    addresses = e.values.vector(t.address)
+    value = t.narrow or t.address
+    addresses = e.values.vector(value)
     limit = e.once("shared_bytes", WORKER, e.worker, "shared_bytes")
     last = b.sub(limit, ir.Constant(I64, t.bytes))
-    outside = b.icmp_unsigned(">", addresses, e.splat(last))
+    outside = b.icmp_unsigned(">", addresses, e.splat(b.trunc(last, scalar_type(value.type))))
     if t.bytes > 1:
-        low_bits = b.and_(addresses, e.values.warp.const("i64", t.bytes - 1))
-        outside = b.or_(outside, b.icmp_unsigned("!=", low_bits, e.values.warp.const("i64", 0)))
+        low_bits = b.and_(addresses, e.values.warp.const(value.type, t.bytes - 1))
+        outside = b.or_(outside, b.icmp_unsigned("!=", low_bits, e.values.warp.const(value.type, 0)))
     bad = b.and_(b.bitcast(outside, I32), e.active)
     enough = b.icmp_signed(">=", last, ir.Constant(I64, 0))
     return b.and_(enough, b.icmp_unsigned("==", bad, ir.Constant(I32, 0)))
 
 
+def shared_offsets(e: Emitter, t: Target) -> ir.Value:
+    """Offsets (i64) of lanes that are known to be inside: as small as they are, a sign extension keeps them."""
+    if t.narrow is not None:
+        return e.b.sext(e.values.vector(t.narrow), vector_type("i64"))
+    return e.values.vector(t.address)
+
+
 def _load_shared_lanes(e: Emitter, t: Target) -> list[ir.Value]:
     base = e.once("shared", BLOCK, e.block, "shared")
-    offsets = e.values.vector(t.address)
+    offsets = shared_offsets(e, t)
     size = t.bits // 8
     return [gather_indexed(e, pointer(e, base, size * k), offsets, t.bits, e.active, e.active_lanes) for k in range(t.count)]
 
@@ -510,7 +520,7 @@ def _load_local(e: Emitter, t: Target) -> list[ir.Value]:
             found.append(low if t.bits == 32 else _joined(e, low, e.b.load(pointer(e, place, 128), typ=vector_type("i32"), align=64)))
         return found
 
-    return _either(e, ok, rows, lambda: _slow_load(e, t))
+    return either(e, ok, rows, lambda: _slow_load(e, t))
 
 
 # ---- stores ----------------------------------------------------------------------------------------------------
@@ -537,22 +547,22 @@ def store(e: Emitter, op: Op) -> None:
     if affine is not None:
         rows, ok = affine
         rows = _on_host(e, t, rows)
-        _either(e, ok, lambda: _done(store_rows(e, rows, vectors)), lambda: _done(_slow_store(e, t, vectors)))
+        either(e, ok, lambda: _done(store_rows(e, rows, vectors)), lambda: _done(_slow_store(e, t, vectors)))
         return
     indexed = _index_range(e, t)
     if indexed is not None:
         ix, ok = indexed
-        _either(e, ok, lambda: _done(_store_indexed(e, t, ix, vectors)), lambda: _done(_slow_store(e, t, vectors)))
+        either(e, ok, lambda: _done(_store_indexed(e, t, ix, vectors)), lambda: _done(_slow_store(e, t, vectors)))
         return
-    if t.space == "shared" and t.bits >= 32 and has_gather():
+    if t.space == "shared" and has_gather():
 
         def lanes() -> None:
             base = e.once("shared", BLOCK, e.block, "shared")
-            offsets = e.values.vector(t.address)
+            offsets = shared_offsets(e, t)
             for k, vector in enumerate(vectors):
                 scatter_indexed(e, vector, pointer(e, base, t.bits // 8 * k), offsets, e.active, e.active_lanes)
 
-        _either(e, _shared_lanes_ok(e, t), lambda: _done(lanes()), lambda: _done(_slow_store(e, t, vectors)))
+        either(e, shared_lanes_ok(e, t), lambda: _done(lanes()), lambda: _done(_slow_store(e, t, vectors)))
         return
     _slow_store(e, t, vectors)
 
@@ -568,7 +578,7 @@ def _store_uniform(e: Emitter, t: Target, values: list[Value]) -> None:
     last = b.sub(ir.Constant(I32, 31), leading)
     scalars = [v.parts[0] if v.shape == UNIFORM else b.extract_element(e.values.vector(v), last) for v in values]
     ok = _both(e, _in_range(e, t, address, address), _aligned(e, t, address))
-    place = _either(e, ok, lambda: [_at(e, t, address)], lambda: [e.b.inttoptr(_resolved_one(e, t, address), POINTER)])[0]
+    place = either(e, ok, lambda: [_at(e, t, address)], lambda: [e.b.inttoptr(_resolved_one(e, t, address), POINTER)])[0]
     for k, scalar in enumerate(scalars):
         b.store(scalar, pointer(e, place, size * k), align=size)
 
@@ -590,7 +600,7 @@ def _store_indexed(e: Emitter, t: Target, ix: Indexed, vectors: list[ir.Value]) 
         extended = e.b.sext(first, I64) if ix.signed else e.b.zext(first, I64)
         masked_store(e, vectors[0], pointer(e, ix.base, _times(e, extended, size)), e.active_lanes)
 
-    _either(e, consecutive, lambda: _done(line()), lambda: _done(one_by_one()), likely=False)
+    either(e, consecutive, lambda: _done(line()), lambda: _done(one_by_one()), likely=False)
 
 
 def _store_local(e: Emitter, t: Target, vectors: list[ir.Value]) -> None:
@@ -606,4 +616,4 @@ def _store_local(e: Emitter, t: Target, vectors: list[ir.Value]) -> None:
             for half, word in enumerate(words):
                 masked_store(e, word, pointer(e, place, 128 * half), e.active_lanes)
 
-    _either(e, ok, lambda: _done(rows()), lambda: _done(_slow_store(e, t, vectors)))
+    either(e, ok, lambda: _done(rows()), lambda: _done(_slow_store(e, t, vectors)))

@@ -12,13 +12,13 @@ from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Op
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
-from gridstride.lower.access import Target, _resolved, target_of
-from gridstride.lower.emitter import Emitter
+from gridstride.lower.access import Target, either, resolved, shared_lanes_ok, shared_offsets, target_of
+from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.values import canonical_nan, varying
-from gridstride.lower.records import WORKER
+from gridstride.lower.records import BLOCK, WORKER
 from gridstride.passes.analyse_shapes import UNIFORM
 
 _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
@@ -29,18 +29,26 @@ def lower(e: Emitter, op: Op) -> None:
     assert op.access is not None and isinstance(op.info, str)
     kind = op.access.element
     t = target_of(e, op)
-    t = Target(op, t.space, t.address, kind.bits, 1)
-    hosts = _resolved(e, t)
+    t = Target(op, t.space, t.address, t.narrow, kind.bits, 1)
+    hosts = _hosts(e, t)
     values = [e.values.vector(e.observed(a, f"i{kind.bits}")) for a in op.args[1:]]
     unused = not op.results or op.results[0] is None
     mask = e.active
     if unused and t.address.shape == UNIFORM and kind.kind in "sub" and kind.bits <= 64 and op.info in ("add", "and", "or", "xor", "min", "max"):
         values, mask = [_combined(e, op.info, kind, values[0])], e.b.and_(e.active, e.b.neg(e.active))
-    function = _function(e.module, op.info, kind, flush=t.space == "flat" and kind.name == "f32")
+    function = _function(e.module, op.info, kind, not unused, flush=t.space == "flat" and kind.name == "f32")
     old = e.b.call(function, [e.worker, hosts, mask, *values])
     if not unused:
         assert op.results[0] is not None
         e.set(op.results[0], e.values.convert(varying(f"i{kind.bits}", old), e.storage(op.results[0])), op)
+
+
+def _hosts(e: Emitter, t: Target) -> ir.Value:
+    """Host addresses of all lanes, checked."""
+    if t.space != "shared":
+        return resolved(e, t)
+    base = e.splat(e.b.ptrtoint(e.once("shared", BLOCK, e.block, "shared"), I64))
+    return either(e, shared_lanes_ok(e, t), lambda: [e.b.add(base, shared_offsets(e, t))], lambda: [resolved(e, t)])[0]
 
 
 def _combined(e: Emitter, name: str, kind: ScalarType, vector: ir.Value) -> ir.Value:
@@ -52,9 +60,9 @@ def _combined(e: Emitter, name: str, kind: ScalarType, vector: ir.Value) -> ir.V
     return e.splat(vector_reduce(e, intrinsic, chosen))
 
 
-def _function(module: ir.Module, name: str, kind: ScalarType, flush: bool) -> ir.Function:
-    """(worker, host addresses, mask, operand…) -> old values."""
-    full = f"atomic_{name}_{kind.name}{'_ftz' if flush else ''}"
+def _function(module: ir.Module, name: str, kind: ScalarType, returns: bool, flush: bool) -> ir.Function:
+    """(worker, host addresses, mask, operand…) -> old values (zeros unless `returns`)."""
+    full = f"atomic_{name}_{kind.name}{'' if returns else '_red'}{'_ftz' if flush else ''}"
     known = module.globals.get(full)
     if known is not None:
         return known
@@ -72,23 +80,24 @@ def _function(module: ir.Module, name: str, kind: ScalarType, flush: bool) -> ir
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, where.slot), lane.to("i64") * 8).to("ptr")
         inputs = [f.load(lane_type, Native(f, g.slot), lane.to("i64") * (bits // 8)) for g in given]
-        old = f.variable(lane_type, 0)
+        old, new = f.variable(lane_type, 0), f.variable(lane_type, 0)
         with f.if_else(exclusive) as (plain, shared):
             with plain:
                 before = f.load(lane_type, at, align=bits // 8)
-                f.store(_applied(f, name, kind, before, inputs, flush), at, align=bits // 8)
+                new.set(_applied(f, name, kind, before, inputs, flush))
+                f.store(new.get(), at, align=bits // 8)
                 old.set(before)
             with shared:
                 old.set(f.load(lane_type, at, align=bits // 8))
                 with f.loop():
                     expected = old.get()
-                    new = _applied(f, name, kind, expected, inputs, flush)
-                    pair = f.b.cmpxchg(at.v, expected.v, new.v, "seq_cst")
+                    new.set(_applied(f, name, kind, expected, inputs, flush))
+                    pair = f.b.cmpxchg(at.v, expected.v, new.get().v, "seq_cst")
                     old.set(Native(f, f.b.extract_value(pair, 0)))
                     f.break_if(Native(f, f.b.extract_value(pair, 1)))
-        after = _applied(f, name, kind, old.get(), inputs, flush)
-        changes.set(changes.get() + after.ne(old.get()).to("i64"))
-        f.store(old.get(), Native(f, result.slot), lane.to("i64") * (bits // 8))
+        changes.set(changes.get() + new.get().ne(old.get()).to("i64"))
+        if returns:
+            f.store(old.get(), Native(f, result.slot), lane.to("i64") * (bits // 8))
     f.add_to(WORKER, worker, "changes", changes.get())
     f.ret(result.get())
     return f.function

@@ -120,8 +120,7 @@ class Flow:
                 self._terminate(block)
         self._chains()
         e.b.position_at_end(self.finished)
-        if not self.resumes:
-            self._next_warp(wrap=False)
+        self._finish_warp()
         e.b.ret(ir.Constant(I32, DONE))
         e.b.position_at_end(e.stopped)
         e.b.ret(ir.Constant(I32, STOPPED))
@@ -348,13 +347,28 @@ class Flow:
         """Where all warps of the block go from barrier to barrier, the next one (after the last: the first, since
         all have arrived) runs on at once, without the scheduler."""
         e, b = self.e, self.e.b
-        fast = b.icmp_unsigned("!=", e.field(b, BLOCK, e.block, "fast"), ir.Constant(I32, 0))
+        fast = b.icmp_unsigned("==", e.field(b, BLOCK, e.block, "fast"), ir.Constant(I32, 1))
         if pending is not None:
             fast = b.and_(fast, b.icmp_unsigned("==", pending, ir.Constant(I32, 0)))
         turn, leave = e.native.append_basic_block("turn"), e.native.append_basic_block("leave")
         b.cbranch(fast, turn, leave)
         b.position_at_end(turn)
         self._next_warp(wrap=True)
+        b.position_at_end(leave)
+
+    def _finish_warp(self) -> None:
+        """All lanes of the warp have ended: run the next one, if the scheduler need not know."""
+        e, b = self.e, self.e.b
+        if not self.resumes:
+            self._next_warp(wrap=False)
+            return
+        turn, leave = e.native.append_basic_block("ended.turn"), e.native.append_basic_block("ended.leave")
+        b.cbranch(b.icmp_unsigned("==", e.field(b, BLOCK, e.block, "fast"), ir.Constant(I32, 0)), leave, turn)
+        b.position_at_end(turn)
+        e.put_field(BLOCK, e.block, "fast", ir.Constant(I32, 2))
+        e.put_field(WARP, e.warp, "state", ir.Constant(I32, DONE))
+        self._next_warp(wrap=False)
+        b.branch(leave)
         b.position_at_end(leave)
 
     def _next_warp(self, wrap: bool) -> None:
@@ -372,7 +386,7 @@ class Flow:
             b.cbranch(last, none, more)
             b.position_at_end(more)
         b.store(following, e.warp_slot)
-        if wrap:
+        if self.resumes:
             e.put_field(BLOCK, e.block, "current", following)
         b.branch(e.initial_block)
         if not wrap:

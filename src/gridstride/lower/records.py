@@ -103,7 +103,7 @@ BLOCK = Record(
     "context_limit:i32",
     "live_threads:i32",
     "progress:i64",
-    "fast:i32",  # all warps are whole, and none has ended: the kernel goes from warp to warp by itself
+    "fast:i32",  # 1: all warps are whole, the kernel goes from warp to warp by itself; 2: and some have ended; 0: it does not
     "current:ptr",  # the warp that runs, or ran last
     "bar_arrived:i32*16",
     "bar_expected:i32*16",
@@ -116,20 +116,21 @@ BLOCK = Record(
 WARP = Record(
     "warp",
     "resume:i32",
-    "alive:i32",  # lanes of this group that have not ended
-    "state:i32",  # see STATES
-    "index:i32",  # of the warp in its block
     "active:i32",  # lanes that go on at `resume`
+    "alive:i32",  # lanes of this group that have not ended
     "pending:i32",  # lanes that wait in other blocks of the kernel
-    "tid_x:i32",
-    "tid_y:i32",
-    "tid_z:i32",
+    # what a barrier writes lies together, so that it is one store
     "barrier:i32",  # the barrier waited at
     "barrier_mode:i32",  # 0 sync, 1 arrive, 2 and, 3 or, 4 popc
     "barrier_count:i32",  # expected threads, 0: all of the block
+    "site:i32",  # the operation waited at
+    "state:i32",  # DONE, BARRIER…, RUNNABLE
+    "index:i32",  # of the warp in its block
+    "tid_x:i32",
+    "tid_y:i32",
+    "tid_z:i32",
     "barrier_mask:i32",  # lanes whose predicate holds
     "result:i32",  # of a reducing barrier
-    "site:i32",
     "sync_mask:i32",
     "others:i32",  # lanes of this warp in other groups
     "spins:i64",

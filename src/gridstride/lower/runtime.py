@@ -160,6 +160,11 @@ def _resolve(module: ir.Module, host_of: ir.Function) -> None:
     outside = outside | Native(f, f.b.icmp_unsigned("!=", (addresses & f.splat(align - 1)).v, f.const("32xi64", 0).v))
     none = (outside.to("i32") & mask).eq(0)
     f.ret_if(flat & none, addresses)
+    limit = f.get(WORKER, worker, "shared_bytes")
+    shared = space.eq(SPACE["shared"]) & (size <= limit)
+    beyond = Native(f, f.b.icmp_unsigned(">", addresses.v, f.splat(limit - size).v))
+    beyond = beyond | Native(f, f.b.icmp_unsigned("!=", (addresses & f.splat(align - 1)).v, f.const("32xi64", 0).v))
+    f.ret_if(shared & (beyond.to("i32") & mask).eq(0), addresses + f.splat(f.get(BLOCK, block, "shared").to("i64")))
     hosts = f.variable("32xi64", addresses)
     bad = f.variable("i32", 0)
     code = f.variable("i32", FAULT_BOUNDS)
@@ -192,10 +197,13 @@ def _gather(module: ir.Module, bits: int) -> None:
         name = f"llvm.masked.load.v32i{bits}.p0"
         f.ret(f.intrinsic(name, vector, first.to("ptr"), f.const("i32", size), mask.to("32xi1"), f.const(vector, 0)))
         f.b.position_at_end(f.block("dead"))
-    if bits >= 32 and has_gather():
-        pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
-        name = f"llvm.masked.gather.v32i{bits}.v32p0"
-        f.ret(f.intrinsic(name, vector, pointers, f.const("i32", size), mask.to("32xi1"), f.const(vector, 0)))
+    if has_gather():
+        wide = max(bits, 32)  # processors gather words: smaller elements are taken out of them
+        aligned = addresses if bits >= 32 else addresses & (-4 & (1 << 64) - 1)
+        pointers = Native(f, f.b.inttoptr(aligned.v, ir.VectorType(ir.PointerType(), 32)))
+        name = f"llvm.masked.gather.v32i{wide}.v32p0"
+        words = f.intrinsic(name, f"32xi{wide}", pointers, f.const("i32", wide // 8), mask.to("32xi1"), f.const(f"32xi{wide}", 0))
+        f.ret(words if bits >= 32 else (words >> ((addresses & 3) << 3).to("32xi32")).to(vector))
         return
     stored = f.variable("32xi64", addresses)
     result = f.variable(vector, 0)

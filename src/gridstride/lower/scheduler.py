@@ -287,7 +287,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                 state = f.call_pointer(kernel, "i32", worker, block, warp)
                 f.ret_if(state.eq(STOPPED), f.const("i32", ABORTED))
                 with f.if_(f.get(BLOCK, block, "fast").ne(0)):
-                    f.call(settle, block, frame)
+                    live.set(f.call(settle, block, frame))
                     moved.set(1)
                 warp = f.get(BLOCK, block, "current")
                 with f.if_(state.eq(DONE)):
@@ -340,15 +340,22 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
 
 
 def _settle(module: ir.Module) -> ir.Function:
-    """settle(block, frame bytes): the kernel went from warp to warp and came back at `current`: those before it have
-    arrived at the barrier. From here on the scheduler takes each step of this block."""
-    f = NativeFunction(module, "settle", "void", ["ptr", "i64"], attributes=("noinline",))
+    """settle(block, frame bytes) -> warps that have not ended, the current one included.
+
+    The kernel went from warp to warp and came back at `current`: those before it have ended or arrived at the
+    barrier. From here on the scheduler takes each step of this block."""
+    f = NativeFunction(module, "settle", "i32", ["ptr", "i64"], attributes=("noinline",))
     block, frame = f.args
     f.put(BLOCK, block, "fast", 0)
     first = f.get(BLOCK, block, "warps")
-    with f.count_to(f.get(WARP, f.get(BLOCK, block, "current"), "index")) as k:
-        f.put(WARP, first + k.to("i64") * frame, "state", BARRIER)
-    f.ret()
+    current = f.get(WARP, f.get(BLOCK, block, "current"), "index")
+    ended = f.variable("i32", 0)
+    with f.count_to(current) as k:
+        warp = first + k.to("i64") * frame
+        over = f.get(WARP, warp, "state").eq(DONE)
+        ended.set(ended.get() + over.to("i32"))
+        f.put(WARP, warp, "state", over.select(f.const("i32", DONE), f.const("i32", BARRIER)))
+    f.ret(f.get(BLOCK, block, "warp_count") - ended.get())
     return f.function
 
 

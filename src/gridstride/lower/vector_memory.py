@@ -86,6 +86,8 @@ def gather(e: Emitter, addresses: ir.Value, bits: int, mask: ir.Value, mask_lane
 
 def gather_indexed(e: Emitter, base: ir.Value, offsets: ir.Value, bits: int, mask: ir.Value, mask_lanes: ir.Value) -> ir.Value:
     """Elements at base + offsets (i64 vector of bytes)."""
+    if bits < 32 and has_gather():
+        return _gather_small(e, base, offsets, bits, mask, mask_lanes)
     if bits >= 32 and has_gather():
         kind = vector_type(f"i{bits}")
         pointers = _VectorGep(e.b.block, base, offsets)
@@ -94,6 +96,17 @@ def gather_indexed(e: Emitter, base: ir.Value, offsets: ir.Value, bits: int, mas
         return _intrinsic(e, f"llvm.masked.gather.v32i{bits}.v32p0", kind, arguments)
     addresses = e.b.add(e.splat(e.b.ptrtoint(base, I64)), offsets)
     return call_runtime(e, f"gather{bits}", [addresses, mask])
+
+
+def _gather_small(e: Emitter, base: ir.Value, offsets: ir.Value, bits: int, mask: ir.Value, mask_lanes: ir.Value) -> ir.Value:
+    """Bytes or half-words out of the aligned words that hold them: processors gather words only."""
+    b, const = e.b, e.values.warp.const
+    start = b.ptrtoint(base, I64)
+    offsets = b.add(offsets, e.splat(b.and_(start, ir.Constant(I64, 3))))
+    aligned = b.inttoptr(b.and_(start, ir.Constant(I64, -4 & (1 << 64) - 1)), POINTER)
+    words = gather_indexed(e, aligned, b.and_(offsets, const("i64", -4)), 32, mask, mask_lanes)
+    shift = b.trunc(b.shl(b.and_(offsets, const("i64", 3)), const("i64", 3)), vector_type("i32"))
+    return b.trunc(b.lshr(words, shift), vector_type(f"i{bits}"))
 
 
 def scatter_indexed(e: Emitter, value: ir.Value, base: ir.Value, offsets: ir.Value, mask: ir.Value, mask_lanes: ir.Value) -> None:
