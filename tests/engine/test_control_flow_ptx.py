@@ -325,6 +325,7 @@ GUARDED_SYNC = Kernels(
   shl.b32 %a, %t, 2; mov.u32 %w, room; add.u32 %a, %a, %w;
   shr.u32 %w, %t, 5; setp.eq.u32 %p, %w, 0;
   @!%p st.shared.u32 [%a], %t;
+  setp.eq.u32 %q, %t, 32; @%q st.shared.u32 [room], 0;
   @%p bar.sync 1, 128; @!%p bar.arrive 1, 128;
   @%p ld.shared.u32 %seen, [%a+128]; mov.u32 %w, 0;
   setp.lt.u32 %q, %t, 64; @%q bar.red.popc.u32 %w, 2, 64, %p;
