@@ -71,7 +71,7 @@ FIRST = float(contents(CASE.arguments[2])[0])
 
 
 def test_compile_time_is_what_the_first_launch_took_beyond_the_others() -> None:
-    simulator = FakeSimulator([0.75, 9.0, 0.25, 0.5, 0.25])  # cold, warm-up, three measurements
+    simulator = FakeSimulator([0.75, 9.0, 8.0, 9.0, 0.25, 0.5, 0.25])  # cold, three warm-ups, three measurements
     result = measure(CASE, simulator, FakeLoops(), 3)
     assert result.simulated and result.native
     assert result.simulated.seconds == (0.25, 0.5, 0.25)
@@ -79,15 +79,15 @@ def test_compile_time_is_what_the_first_launch_took_beyond_the_others() -> None:
 
 
 def test_every_launch_starts_from_the_first_contents() -> None:
-    simulator, loops = FakeSimulator([0.1] * 5), FakeLoops()
+    simulator, loops = FakeSimulator([0.1] * 7), FakeLoops()
     measure(CASE, simulator, loops, 3)
-    assert simulator.staged.started_from == [FIRST] * 5
+    assert simulator.staged.started_from == [FIRST] * 7
     assert loops.started_from == [FIRST] * 4
     assert simulator.staged.freed
 
 
 def test_short_launches_are_taken_several_at_a_time() -> None:
-    simulator = FakeSimulator([1.0, 0.0201] + [0.01, 0.02, 0.03] * 2)
+    simulator = FakeSimulator([1.0, 0.03, 0.0201, 0.04] + [0.01, 0.02, 0.03] * 2)
     result = measure(CASE, simulator, FakeLoops(), 2)
     assert result.launches == 3
     assert result.simulated and result.simulated.seconds == pytest.approx((0.02, 0.02))
@@ -101,7 +101,7 @@ def test_a_wrong_output_is_not_timed() -> None:
 
 
 def test_without_loops_the_simulator_is_still_timed() -> None:
-    result = measure(CASE, FakeSimulator([0.1] * 4), None, 2)
+    result = measure(CASE, FakeSimulator([0.1] * 6), None, 2)
     assert result.simulated and result.native is None and result.ratio is None
 
 

@@ -15,6 +15,7 @@ from gridstride.runtime.request import Buffer, LaunchRequest
 
 SHORTEST = 0.05  # seconds a measurement must last; shorter launches are taken several at a time
 _MOST_LAUNCHES = 50
+_WARM_UPS = 3  # the quickest of them says how many launches a measurement needs
 
 
 def measure(case: LaunchRequest, simulator: Simulator, loops: Loops | None, rounds: int) -> KernelResult:
@@ -40,7 +41,8 @@ def _timed(case: LaunchRequest, staged: Staged, pair: _Pair, rounds: int) -> Ker
     pair.native_launch()
     if wrong := pair.difference(staged):
         return KernelResult(case.kernel, threads(case), buffer_bytes(case), error=wrong)
-    launches = min(_MOST_LAUNCHES, max(1, math.ceil(SHORTEST / pair.simulated_launch(staged))))
+    warm = min(pair.simulated_launch(staged) for _ in range(_WARM_UPS))
+    launches = min(_MOST_LAUNCHES, max(1, math.ceil(SHORTEST / warm)))
     simulated: list[float] = []
     native: list[float] = []
     for _ in range(rounds):
