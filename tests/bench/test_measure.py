@@ -87,7 +87,7 @@ def test_every_launch_starts_from_the_first_contents() -> None:
 
 
 def test_short_launches_are_taken_several_at_a_time() -> None:
-    simulator = FakeSimulator([1.0, 0.03, 0.0201, 0.04] + [0.01, 0.02, 0.03] * 2)
+    simulator = FakeSimulator([1.0, 0.03, 0.022, 0.04] + [0.01, 0.02, 0.03] * 2)
     result = measure(CASE, simulator, FakeLoops(), 2)
     assert result.launches == 3
     assert result.simulated and result.simulated.seconds == pytest.approx((0.02, 0.02))
