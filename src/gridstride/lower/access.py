@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gridstride.ir.nodes import AddressOf, Const, Op
+from gridstride.ir.nodes import AddressOf, Const, Op, Reg
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.lanes import scalar_type, vector_type
 from gridstride.lower.native import POINTER
@@ -47,6 +47,7 @@ class Target:
     narrow: Value | None  # the address before it was extended, where the register has 32 bits
     bits: int  # of one element in memory
     count: int
+    aligned: int  # bytes that the address is known to be a multiple of
 
     @property
     def bytes(self) -> int:
@@ -61,7 +62,7 @@ def target_of(e: Emitter, op: Op) -> Target:
     if isinstance(base, AddressOf):
         address = uniform("i64", e.symbol(base))
     else:
-        address = e.read(base, e.storage(base.id) if not isinstance(base, Const) and hasattr(base, "id") else "i64")
+        address = e.read(base, e.storage(base.id) if isinstance(base, Reg) else "i64")
     address = e.values.plus_constant(address, access.offset)
     narrow = address if address.type == "i32" else None
     if narrow is not None:
@@ -69,7 +70,8 @@ def target_of(e: Emitter, op: Op) -> Target:
     bits, count = access.element.bits, access.count
     if bits == 128:
         bits, count = 64, count * 2
-    return Target(op, space, address, narrow, max(8, bits), count)
+    known = 1 << min(e.alignments.get(base.id, 0), _low_zeros(access.offset), 12) if isinstance(base, Reg) else 1
+    return Target(op, space, address, narrow, max(8, bits), count, known)
 
 
 def _extended(e: Emitter, address: Value) -> Value:
@@ -104,7 +106,7 @@ def _slot(e: Emitter, t: Target) -> tuple[ir.Value, ir.Value]:
 
 
 def _aligned(e: Emitter, t: Target, *parts: ir.Value) -> ir.Value | None:
-    if t.bytes == 1:
+    if t.bytes <= t.aligned:
         return None
     total = parts[0]
     for part in parts[1:]:
@@ -132,17 +134,18 @@ def _at(e: Emitter, t: Target, address: ir.Value) -> ir.Value:
 # ---- the slow way ----------------------------------------------------------------------------------------------
 
 
-def _resolve_arguments(e: Emitter, t: Target, where: ir.Value, size: int) -> list[ir.Value]:
+def _resolve_arguments(e: Emitter, t: Target, where: ir.Value, size: int, align: int) -> list[ir.Value]:
     assert t.op.access is not None
     space = SPACES.index(t.op.access.space)
-    constants = [ir.Constant(I64, size), ir.Constant(I64, t.bytes), ir.Constant(I32, space)]
+    constants = [ir.Constant(I64, size), ir.Constant(I64, align), ir.Constant(I32, space)]
     return [e.worker, e.block, e.warp, ir.Constant(I32, t.op.site), where, e.active, *constants]
 
 
 def resolved(e: Emitter, t: Target, offset: int = 0, size: int | None = None) -> ir.Value:
     """Host addresses of all lanes, after the exact checks; leaves the kernel where they fail."""
     addresses = e.values.vector(e.values.plus_constant(t.address, offset))
-    hosts = call_runtime(e, "resolve", _resolve_arguments(e, t, addresses, size or t.bytes))
+    align = t.bytes if offset == 0 else size or t.bytes  # of an access in pieces the first is as aligned as the whole
+    hosts = call_runtime(e, "resolve", _resolve_arguments(e, t, addresses, size or t.bytes, align))
     e.stop_if_faulted()
     return hosts
 
@@ -155,6 +158,10 @@ def _word_by_word(e: Emitter, t: Target) -> bool:
 
 def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
     size = t.bits // 8
+    if t.count == 1 and not _word_by_word(e, t):
+        loaded = call_runtime(e, f"slow_load{t.bits}", _resolve_arguments(e, t, e.values.vector(t.address), t.bytes, t.bytes))
+        e.stop_if_faulted()
+        return [loaded]
     if not _word_by_word(e, t):
         hosts = resolved(e, t)
         return [gather(e, _plus(e, hosts, size * k), t.bits, e.active, e.active_lanes) for k in range(t.count)]
@@ -165,6 +172,10 @@ def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
 
 def _slow_store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     size = t.bits // 8
+    if t.count == 1 and not _word_by_word(e, t):
+        call_runtime(e, f"slow_store{t.bits}", [*_resolve_arguments(e, t, e.values.vector(t.address), t.bytes, t.bytes), values[0]])
+        e.stop_if_faulted()
+        return
     if not _word_by_word(e, t):
         hosts = resolved(e, t)
         for k, value in enumerate(values):
@@ -394,7 +405,7 @@ def _set_elements(e: Emitter, op: Op, t: Target, elements: list[ir.Value], make:
         lanes = e.values.scalar if make is uniform else e.values.warp
         low, high = (e.b.zext(x, lanes.type("i128")) for x in elements)
         elements = [e.b.or_(low, e.b.shl(high, lanes.const("i128", 64)))]
-        t = Target(op, t.space, t.address, None, 128, 1)
+        t = Target(op, t.space, t.address, None, 128, 1, t.aligned)
     for result, element in zip(op.results, elements, strict=True):
         if result is not None:
             value = e.values.convert(make(f"i{t.bits}", element), e.storage(result), op.access.element.signed)
@@ -417,7 +428,7 @@ def _load_uniform(e: Emitter, t: Target) -> list[ir.Value]:
 
 
 def _resolved_one(e: Emitter, t: Target, address: ir.Value) -> ir.Value:
-    host = call_runtime(e, "resolve_one", _resolve_arguments(e, t, address, t.bytes))
+    host = call_runtime(e, "resolve_one", _resolve_arguments(e, t, address, t.bytes, t.bytes))
     e.stop_if_faulted()
     return host
 
@@ -467,15 +478,28 @@ def shared_lanes_ok(e: Emitter, t: Target) -> ir.Value:
     b = e.b
     value = t.narrow or t.address
     addresses = e.values.vector(value)
-    limit = e.once("shared_bytes", WORKER, e.worker, "shared_bytes")
-    last = b.sub(limit, ir.Constant(I64, t.bytes))
+    last, enough = _last_shared(e, t.bytes)
     outside = b.icmp_unsigned(">", addresses, e.splat(b.trunc(last, scalar_type(value.type))))
-    if t.bytes > 1:
+    if t.bytes > t.aligned:
         low_bits = b.and_(addresses, e.values.warp.const(value.type, t.bytes - 1))
         outside = b.or_(outside, b.icmp_unsigned("!=", low_bits, e.values.warp.const(value.type, 0)))
     bad = b.and_(b.bitcast(outside, I32), e.active)
-    enough = b.icmp_signed(">=", last, ir.Constant(I64, 0))
     return b.and_(enough, b.icmp_unsigned("==", bad, ir.Constant(I32, 0)))
+
+
+def _last_shared(e: Emitter, size: int) -> tuple[ir.Value, ir.Value]:
+    """The last offset at which `size` bytes fit, and whether there is one."""
+    key = f"last shared {size}"
+    if key not in e.prologue_values:
+        limit = e.once("shared_bytes", WORKER, e.worker, "shared_bytes")
+        last = e.prologue.sub(limit, ir.Constant(I64, size))
+        e.prologue_values[key] = Value(UNIFORM, "i64", (last, e.prologue.icmp_signed(">=", last, ir.Constant(I64, 0))))
+    last, enough = e.prologue_values[key].parts
+    return last, enough
+
+
+def _low_zeros(offset: int) -> int:
+    return (offset & -offset).bit_length() - 1 if offset else 64
 
 
 def shared_offsets(e: Emitter, t: Target) -> ir.Value:
