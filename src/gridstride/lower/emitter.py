@@ -23,6 +23,7 @@ from gridstride.lower.native import POINTER, splat, stack_slot
 from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
 from gridstride.lower.records import BLOCK, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER, Record
 from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, affine, combine
+from gridstride.passes.find_alignments import find_alignments
 from gridstride.passes.split_webs import Liveness
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -76,6 +77,8 @@ class Emitter:
         self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
         self.stopped = self.native.append_basic_block("stopped")
         self.dirty = self._dirty_registers()
+        self.homes: dict[int, list[int]] = {}  # registers that live in the warp's frame: places of their parts
+        self.alignments = find_alignments(function, {n: v.align for n, v in function.shared.items()})
 
     # ---- prologue --------------------------------------------------------------------------------------------
 
@@ -197,7 +200,9 @@ class Emitter:
         return self.function.types[register].storage
 
     def slots_of(self, register: int) -> list[ir.Value]:
-        """The allocas of a register's parts."""
+        """Where a register's parts are kept: allocas, or places in the warp's frame."""
+        if register in self.homes:
+            return [self.b.gep(self.warp, [ir.Constant(I64, place)], source_etype=I8) for place in self.homes[register]]
         if register not in self.slots:
             builder = ir.IRBuilder(self.allocation_block)
             made = []
@@ -330,8 +335,9 @@ class Emitter:
         shaped = [a for a in args if isinstance(a, Value)]
         if len(op.results) == 1 and shaped and any(a.shape != UNIFORM for a in shaped):
             shape = combine(entry.opcode, form.modifiers, [t.name for t in form.types], op.args, [a.shape for a in shaped])
-            wanted = op.results[0] is not None and self.shape(op.results[0]).kind in ("affine", "wide")
-            if shape.kind in ("affine", "wide") and wanted:
+            # uniform as well: affine operands may cancel out (t - t, t * 0)
+            wanted = op.results[0] is not None and self.shape(op.results[0]).kind != "varying"
+            if shape.kind != "varying" and wanted:
                 assert op.results[0] is not None
                 self.set(op.results[0], shaped_result(self.values, op, shaped, shape), op)
                 return
