@@ -29,7 +29,7 @@ def lower(e: Emitter, op: Op) -> None:
     assert op.access is not None and isinstance(op.info, str)
     kind = op.access.element
     t = target_of(e, op)
-    t = Target(op, t.space, t.address, t.narrow, kind.bits, 1)
+    t = Target(op, t.space, t.address, t.narrow, kind.bits, 1, t.aligned)
     hosts = _hosts(e, t)
     values = [e.values.vector(e.observed(a, f"i{kind.bits}")) for a in op.args[1:]]
     unused = not op.results or op.results[0] is None

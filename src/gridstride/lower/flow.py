@@ -104,8 +104,32 @@ class Flow:
 
     # ---- emission --------------------------------------------------------------------------------------------
 
+    def _place_homes(self) -> None:
+        """Registers that are alive across suspensions live in the frame: written where they are assigned, nothing to
+        save or restore. Not those that a loop without suspension uses: such a loop keeps its values in processor
+        registers, and they are saved and restored around suspensions."""
+        e = self.e
+        alive = 0
+        busy = 0  # used or assigned in a loop that runs without suspension
+        for block in self.blocks:
+            if any(op.info == "suspends" for op in block.ops):
+                alive |= e.live.live_in[block.targets[0].index] | (self.everything if self.pending[block.index] else 0)
+        for latch in self.latches:
+            header = self.blocks[latch].targets[0].index
+            body = self.blocks[header : latch + 1]  # loops are contiguous, their latch is last
+            if latch in self.spinning or any(op.info == "suspends" for b in body for op in b.ops):
+                continue
+            for block in body:
+                for op in block.ops:
+                    for register in (*op.uses(), *(r for r in op.results if r is not None)):
+                        busy |= 1 << register
+        for register in self._saved(alive & ~busy & ~e.live.live_in[0]):
+            if e.storage(register) != "i1":
+                e.homes[register] = [self._frame_place(_bytes(k)) for k in part_types(e.shape(register), e.storage(register))]
+
     def run(self) -> None:
         e = self.e
+        self._place_homes()
         for block in self.blocks:
             e.b.position_at_end(self.bodies[block.index])
             self._enter(block)
@@ -395,7 +419,7 @@ class Flow:
     def _saved(self, live: int) -> list[int]:
         found, register = [], 0
         while live:
-            if live & 1 and register not in self.e.fixed:
+            if live & 1 and register not in self.e.fixed and register not in self.e.homes:
                 found.append(register)
             live >>= 1
             register += 1

@@ -33,10 +33,11 @@ def build_runtime() -> ir.Module:
     find = _find(module)
     host_of = _host_of(module, find)
     _resolve_one(module, host_of)
-    _resolve(module, host_of)
+    resolve = _resolve(module, host_of)
     for bits in (8, 16, 32, 64):
-        _gather(module, bits)
-        _scatter(module, bits)
+        gather, scatter = _gather(module, bits), _scatter(module, bits)
+        _slow_load(module, bits, resolve, gather)
+        _slow_store(module, bits, resolve, scatter)
     _fault(module)
     return module
 
@@ -148,7 +149,24 @@ def _resolve_one(module: ir.Module, host_of: ir.Function) -> None:
     f.ret(host)
 
 
-def _resolve(module: ir.Module, host_of: ir.Function) -> None:
+def _slow_load(module: ir.Module, bits: int, resolve: ir.Function, gather: ir.Function) -> None:
+    """resolve and gather in one; after a fault the result is zero."""
+    f = _function(module, f"slow_load{bits}")
+    hosts = f.call(resolve, *f.args)
+    f.ret_if(f.get(WORKER, f.args[0], "fault_code").ne(0), f.const(f"32xi{bits}", 0))
+    f.ret(f.call(gather, hosts, f.args[5]))
+
+
+def _slow_store(module: ir.Module, bits: int, resolve: ir.Function, scatter: ir.Function) -> None:
+    """resolve and scatter in one; after a fault nothing is written."""
+    f = _function(module, f"slow_store{bits}")
+    hosts = f.call(resolve, *f.args[:-1])
+    f.ret_if(f.get(WORKER, f.args[0], "fault_code").ne(0))
+    f.call(scatter, hosts, f.args[5], f.args[-1])
+    f.ret()
+
+
+def _resolve(module: ir.Module, host_of: ir.Function) -> ir.Function:
     f = _function(module, "resolve")
     worker, block, warp, site, addresses, mask, size, align, space = f.args
     # all lanes in the allocation that this site hit last
@@ -182,9 +200,10 @@ def _resolve(module: ir.Module, host_of: ir.Function) -> None:
         _record_fault(f, worker, block, warp, site, code.get(), bad.get())
         f.store(addresses, worker, WORKER.offset("fault_address"), align=64)
     f.ret(hosts.get())
+    return f.function
 
 
-def _gather(module: ir.Module, bits: int) -> None:
+def _gather(module: ir.Module, bits: int) -> ir.Function:
     f = _function(module, f"gather{bits}")
     addresses, mask = f.args
     size = bits // 8
@@ -204,7 +223,7 @@ def _gather(module: ir.Module, bits: int) -> None:
         name = f"llvm.masked.gather.v32i{wide}.v32p0"
         words = f.intrinsic(name, f"32xi{wide}", pointers, f.const("i32", wide // 8), mask.to("32xi1"), f.const(f"32xi{wide}", 0))
         f.ret(words if bits >= 32 else (words >> ((addresses & 3) << 3).to("32xi32")).to(vector))
-        return
+        return f.function
     stored = f.variable("32xi64", addresses)
     result = f.variable(vector, 0)
     result.set(f.const(vector, 0))
@@ -212,9 +231,10 @@ def _gather(module: ir.Module, bits: int) -> None:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         f.store(f.load(f"i{bits}", at.to("ptr"), align=1), Native(f, result.slot), lane.to("i64") * size)
     f.ret(result.get())
+    return f.function
 
 
-def _scatter(module: ir.Module, bits: int) -> None:
+def _scatter(module: ir.Module, bits: int) -> ir.Function:
     f = _function(module, f"scatter{bits}")
     addresses, mask, values = f.args
     size = bits // 8
@@ -229,13 +249,14 @@ def _scatter(module: ir.Module, bits: int) -> None:
         pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
         f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", values, pointers, f.const("i32", size), mask.to("32xi1"))
         f.ret()
-        return
+        return f.function
     stored = f.variable("32xi64", addresses)
     source = f.variable(f"32xi{bits}", values)
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         f.store(f.load(f"i{bits}", Native(f, source.slot), lane.to("i64") * size), at.to("ptr"), align=1)
     f.ret()
+    return f.function
 
 
 def _fault(module: ir.Module) -> None:
