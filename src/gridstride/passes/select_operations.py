@@ -298,6 +298,8 @@ class _Selector(CallSelection):
         required = sum(not token.endswith("?") for token in entry.arguments)
         flat: list[ptx.Operand] = []
         for operand in operands:
+            if isinstance(operand, ptx.Address):  # of a hint: nobody goes there
+                operand = operand.base
             flat += operand.items if isinstance(operand, ptx.VectorOperand) else [operand]
         carry_in = at.opcode.split(".", 1)[0] in ("addc", "subc", "madc")
         if carry_in:
