@@ -35,6 +35,7 @@ from gridstride.lower.records import BLOCK, SPACES, WARP, WORKER
 from gridstride.passes.analyse_shapes import UNIFORM
 
 _WEIGHTS = [1_000_000, 1]
+MAX_ROW = 1 << 56  # bytes from one row of lanes to the next: 32 of them stay far from wrapping
 
 
 @dataclass
@@ -92,11 +93,14 @@ def _in_range(e: Emitter, t: Target, low: ir.Value, high: ir.Value) -> ir.Value:
     if t.space == "flat":
         first, end = _slot(e, t)
         last = b.sub(end, ir.Constant(I64, t.bytes))
-        return b.and_(b.icmp_unsigned(">=", low, first), b.icmp_unsigned("<=", high, last))
+        inside = b.and_(b.icmp_unsigned(">=", low, first), b.icmp_unsigned("<=", high, last))
+        # a line that runs over the end of the address space begins above its end
+        return inside if low is high else b.and_(inside, b.icmp_unsigned("<=", low, high))
     field = "shared_bytes" if t.space == "shared" else "local_bytes"
     limit = e.once(field, WORKER, e.worker, field)
     last = b.sub(limit, ir.Constant(I64, t.bytes))
-    return b.and_(b.icmp_signed(">=", low, ir.Constant(I64, 0)), b.icmp_signed("<=", high, last))
+    inside = b.and_(b.icmp_signed(">=", low, ir.Constant(I64, 0)), b.icmp_signed("<=", high, last))
+    return inside if low is high else b.and_(inside, b.icmp_signed("<=", low, high))
 
 
 def _slot(e: Emitter, t: Target) -> tuple[ir.Value, ir.Value]:
@@ -212,7 +216,7 @@ def _affine_rows(e: Emitter, t: Target) -> tuple[Rows, ir.Value] | None:
     exact: ir.Value | None = None
     if address.shape.kind == "wide":
         inner, scale = address.inner, address.shape.scale
-        if inner.shape.kind != "affine":
+        if inner.shape.kind != "affine" or abs(inner.shape.step) >= 1 << 32:
             return None
         extend = b.sext if address.shape.signed else b.zext
         first = extend(inner.parts[0], I64)
@@ -238,6 +242,8 @@ def _affine_rows(e: Emitter, t: Target) -> tuple[Rows, ir.Value] | None:
     rows = Rows(base, step, row)
     low, high = _extent(e, rows, width)
     ok = _both(e, _in_range(e, t, low, high), _aligned(e, t, *aligned_parts))
+    if row is not None:  # a row this long wraps around the address space
+        ok = b.and_(ok, b.icmp_unsigned("<", b.add(row, ir.Constant(I64, MAX_ROW)), ir.Constant(I64, 2 * MAX_ROW)))
     return rows, _both(e, ok, exact)
 
 
@@ -321,6 +327,8 @@ def _index_range(e: Emitter, t: Target) -> tuple[Indexed, ir.Value] | None:
     lowest = _clamp(e, lowest, bottom, ">")
     highest = _clamp(e, highest, top, "<")
     some = b.icmp_signed("<=", lowest, highest)
+    # far from where the differences above would overflow
+    some = b.and_(some, b.icmp_unsigned("<", start, ir.Constant(I64, 1 << 62)))
     low32 = b.trunc(lowest, I32)
     span = b.trunc(b.sub(highest, lowest), I32)
     distance = b.sub(index, e.splat(low32))

@@ -22,6 +22,7 @@ from gridstride.ir.nodes import AddressOf, Arg, Block, Const, Function, Kind, Op
 from gridstride.passes.split_webs import Liveness, Webs
 
 MAX_SCALE = 1 << 20
+MAX_STEP = 1 << 40  # the step of an affine value: 32 of them stay far from wrapping 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ VARYING = Shape("varying")
 
 
 def affine(step: int, row: bool) -> Shape:
+    if abs(step) > MAX_STEP:
+        return VARYING
     return UNIFORM if step == 0 and not row else Shape("affine", step, row)
 
 
@@ -168,6 +171,20 @@ class ShapeAnalysis:
 
     def fixpoint(self) -> None:
         self.shapes = {}
+        self.propagate()
+        # What is left depends on registers that nobody assigned: they are zero, so uniform. Those without any definition
+        # first, then those that only assign each other around a loop.
+        used = {r for b in self.function.blocks for op in b.ops for r in (*op.uses(), *op.results) if r is not None}
+        while unknown := [r for r in used if r not in self.shapes]:
+            undefined = [r for r in unknown if r not in self.webs.definitions]
+            for register in undefined or unknown:
+                self.shapes[register] = VARYING if register in self.forced else UNIFORM
+            self.propagate()
+        for register in self.function.types:
+            self.shapes.setdefault(register, VARYING if register in self.forced else UNIFORM)
+
+    def propagate(self) -> None:
+        """Results from arguments until nothing changes."""
         changed = True
         while changed:
             changed = False
@@ -180,8 +197,6 @@ class ShapeAnalysis:
                         if new is not None and new != self.shapes.get(result):
                             self.shapes[result] = new
                             changed = True
-        for register in self.function.types:
-            self.shapes.setdefault(register, VARYING if register in self.forced else UNIFORM)
 
     def shape(self, arg: Arg) -> Shape | None:
         if isinstance(arg, Reg):
