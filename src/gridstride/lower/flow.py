@@ -38,13 +38,13 @@ class Flow:
         self.pending = self._pending()
         self.waits = sorted(set().union(*self.pending)) if self.pending else []
         self.bodies = [emitter.native.append_basic_block(f"b{k}") for k in range(len(self.blocks))]
-        self.chains = {k: emitter.native.append_basic_block(f"ask{k}") for k in self.waits}
+        self.chains: dict[tuple[tuple[int, ...], bool], ir.Block] = {}
         self.finished = emitter.native.append_basic_block("finished")
         builder = ir.IRBuilder(emitter.allocation_block)
         self.active = stack_slot(builder, I32)
         self.alive = stack_slot(builder, I32)
         self.waiting = {k: stack_slot(builder, I32) for k in self.waits}
-        for slot in (self.active, self.alive, *self.waiting.values()):
+        for slot in (self.active, self.alive):
             emitter.initial.store(ir.Constant(I32, 0), slot)
         self.resumes: list[tuple[ir.Block, int]] = []
         self.frame_places: dict[int, list[int]] = {}
@@ -142,7 +142,6 @@ class Flow:
                 self.emit_op(op)
             else:
                 self._terminate(block)
-        self._chains()
         e.b.position_at_end(self.finished)
         self._finish_warp()
         e.b.ret(ir.Constant(I32, DONE))
@@ -176,50 +175,60 @@ class Flow:
             switch.add_case(ir.Constant(I32, RESUME_WAITING), waiting)
             inner = ir.IRBuilder(waiting)
             if self.waits:
-                self._restore(inner, self.everything, True)
+                self._restore(inner, self.everything, set(self.waits))
                 inner.store(ir.Constant(I32, 0), self.active)
-                inner.branch(self.chains[self.waits[0]])
+                inner.branch(self._ask(set(self.waits), certain=True))
             else:
                 inner.branch(self.finished)
             for number, (entry, _) in enumerate(self.resumes):
                 switch.add_case(ir.Constant(I32, number + 2), entry)
         first = ir.IRBuilder(start)
         first.store(alive, self.active)
+        if 0 in self.waiting:
+            first.store(ir.Constant(I32, 0), self.waiting[0])
         first.branch(self.bodies[0])
         ir.IRBuilder(e.allocation_block).branch(e.initial_block)
         e.initial.branch(e.prologue_block)
 
-    def _chains(self) -> None:
+    def _ask(self, blocks: set[int], certain: bool) -> ir.Block:
+        """Where to go when the running block has no lanes left and some may wait at `blocks`: a chain that asks them
+        in ascending order. `certain`: somebody does wait, so the last need not be asked."""
         e = self.e
-        for position, k in enumerate(self.waits):
-            b = e.b
-            b.position_at_end(self.chains[k])
-            following = self.chains[self.waits[position + 1]] if position + 1 < len(self.waits) else self.finished
-            some = b.icmp_unsigned("!=", b.load(self.waiting[k], typ=I32), ir.Constant(I32, 0))
-            b.store(ir.Constant(I32, 0), self.active)
-            b.cbranch(some, self.bodies[k], following)
-
-    def _ask_after(self, index: int) -> ir.Block:
-        """Where to go when the running block has no lanes left."""
-        return next((self.chains[k] for k in self.waits if k > index), self.finished)
+        if not blocks:
+            return self.finished
+        first, *rest = sorted(blocks)
+        if certain and not rest:
+            return self.bodies[first]
+        key = ((first, *rest), certain)
+        if key not in self.chains:
+            self.chains[key] = chain = e.native.append_basic_block(f"ask{first}")
+            following = self._ask(set(rest), certain)
+            b = ir.IRBuilder(chain)
+            some = b.icmp_unsigned("!=", b.load(self.waiting[first], typ=I32), ir.Constant(I32, 0))
+            b.cbranch(some, self.bodies[first], following)
+        return self.chains[key]
 
     def _go(self, block: Block, target: int, active: ir.Value | None) -> None:
         """An edge taken by all of `active` (None: as it is). The builder's block is terminated."""
-        e, i = self.e, block.index
+        e, waiting = self.e, self.pending[block.index]
         if active is not None:
             e.b.store(active, self.active)
-        between = [k for k in self.waits if i < k < target and k in self.pending[i]]
-        if not between:
+        if not any(block.index < k < target for k in waiting) or block.index in self.latches:
+            self._nobody_waits_at(block, target)
             e.b.branch(self.bodies[target])
             return
-        self._wait_at(target, active if active is not None else e.active)
+        self._wait_at(block, target, active if active is not None else e.active)
         e.b.store(ir.Constant(I32, 0), self.active)
-        e.b.branch(self.chains[between[0]])
+        e.b.branch(self._ask(waiting | {target}, certain=True))
 
-    def _wait_at(self, target: int, lanes: ir.Value) -> None:
-        b = self.e.b
-        slot = self.waiting[target]
-        b.store(b.or_(b.load(slot, typ=I32), lanes), slot)
+    def _wait_at(self, block: Block, target: int, lanes: ir.Value) -> None:
+        b, slot = self.e.b, self.waiting[target]
+        b.store(b.or_(b.load(slot, typ=I32), lanes) if target in self.pending[block.index] else lanes, slot)
+
+    def _nobody_waits_at(self, block: Block, target: int) -> None:
+        """Before a jump: `waiting` is only defined while lanes may wait, so that it is not carried everywhere."""
+        if target in self.waiting and target not in self.pending[block.index]:
+            self.e.b.store(ir.Constant(I32, 0), self.waiting[target])
 
     def _end_lanes(self, lanes: ir.Value) -> None:
         b = self.e.b
@@ -229,7 +238,8 @@ class Flow:
         e, op = self.e, block.terminator
         if op.kind is Kind.EXIT:
             self._end_lanes(e.active)
-            e.b.branch(self._ask_after(block.index) if self.pending[block.index] else self.finished)
+            e.b.store(ir.Constant(I32, 0), self.active)
+            e.b.branch(self._ask(self.pending[block.index], certain=False))
         elif op.kind is Kind.JUMP:
             target = block.targets[0].index
             if block.index in self.latches:
@@ -256,7 +266,7 @@ class Flow:
         taken = b.and_(e.active, condition)
         other = b.and_(e.active, b.not_(condition))
         masks = {block.targets[0].index: taken, block.targets[1].index: other}
-        (low, low_mask), (high, high_mask) = sorted(masks.items())
+        (low, low_mask), (high, high_mask) = sorted(masks.items(), key=lambda item: item[0])
         nothing = ir.Constant(I32, 0)
         for index, mask, rest, rest_mask in ((low, low_mask, high, high_mask), (high, high_mask, low, low_mask)):
             if single_exit(self.blocks[index]):  # lanes end here and now instead of waiting for the others
@@ -264,23 +274,27 @@ class Flow:
                 go, none = e.native.append_basic_block("stay"), e.native.append_basic_block("ended")
                 b.cbranch(b.icmp_unsigned("!=", rest_mask, nothing), go, none)
                 b.position_at_end(none)
-                b.branch(self._ask_after(block.index) if self.pending[block.index] else self.finished)
+                b.store(nothing, self.active)
+                b.branch(self._ask(self.pending[block.index], certain=False))
                 b.position_at_end(go)
                 self._go(block, rest, rest_mask)
                 return
-        straight = not any(block.index < k < low for k in self.waits if k in self.pending[block.index])
-        self._wait_at(high, high_mask)
-        if straight:
+        waiting = self.pending[block.index]
+        self._wait_at(block, high, high_mask)
+        if not any(block.index < k < low for k in waiting):
             go, none = e.native.append_basic_block("part"), e.native.append_basic_block("none")
             b.cbranch(b.icmp_unsigned("!=", low_mask, nothing), go, none)
             b.position_at_end(go)
             b.store(low_mask, self.active)
+            self._nobody_waits_at(block, low)
             b.branch(self.bodies[low])
             b.position_at_end(none)
-        else:
-            self._wait_at(low, low_mask)
+            b.store(nothing, self.active)
+            b.branch(self._ask(waiting | {high}, certain=True))
+            return
+        self._wait_at(block, low, low_mask)
         b.store(nothing, self.active)
-        b.branch(self._ask_after(block.index))
+        b.branch(self._ask(waiting | {low, high}, certain=True))
 
     # ---- polling and suspension ------------------------------------------------------------------------------
 
@@ -290,6 +304,7 @@ class Flow:
         place = b.gep(e.worker, [ir.Constant(I64, WORKER.offset("polls"))], source_etype=I8)
         left = b.sub(b.load(place, typ=I64), ir.Constant(I64, 1))
         b.store(left, place)
+        self._nobody_waits_at(block, header)
         look = e.native.append_basic_block("look")
         branch = b.cbranch(b.icmp_signed(">", left, ir.Constant(I64, 0)), self.bodies[header], look)
         branch.set_weights([1000000, 1])
@@ -321,7 +336,7 @@ class Flow:
         """bar.warp.sync: nothing to do where no named lane is elsewhere (the mask is in the warp's record)."""
         e, b = self.e, self.e.b
         elsewhere = e.field(b, WARP, e.warp, "others")
-        for k in self.waits if self.pending[block.index] else ():
+        for k in self.pending[block.index]:
             elsewhere = b.or_(elsewhere, b.load(self.waiting[k], typ=I32))
         missing = b.and_(e.field(b, WARP, e.warp, "sync_mask"), elsewhere)
         here = e.native.append_basic_block("all here")
@@ -335,7 +350,7 @@ class Flow:
     def _leave(self, block: Block, state: int, target: int) -> None:
         """Save what is alive, return `state`; make the resume point at `target`."""
         e, b = self.e, self.e.b
-        waits = bool(self.pending[block.index])
+        waits = self.pending[block.index]
         live = e.live.live_in[target] | (self.everything if waits else 0)
         for register in self._saved(live):
             places = self._places(register)
@@ -343,8 +358,10 @@ class Flow:
                 self._frame_store(b, b.load(slot, typ=kind), place)
         pending: ir.Value = ir.Constant(I32, 0)
         for k in self.waits if waits else ():
-            lanes = b.load(self.waiting[k], typ=I32)
-            pending = b.or_(pending, lanes)
+            lanes: ir.Value = ir.Constant(I32, 0)
+            if k in waits:
+                lanes = b.load(self.waiting[k], typ=I32)
+                pending = b.or_(pending, lanes)
             self._frame_store(b, lanes, self.wait_places[k])
         number = len(self.resumes) + 2
         e.put_field(WARP, e.warp, "resume", ir.Constant(I32, number))
@@ -359,6 +376,8 @@ class Flow:
         inner = ir.IRBuilder(entry)
         self._restore(inner, live, waits)
         inner.store(e.field(inner, WARP, e.warp, "active"), self.active)
+        if target in self.waiting and target not in waits:
+            inner.store(ir.Constant(I32, 0), self.waiting[target])
         inner.branch(self.bodies[target])
 
     @staticmethod
@@ -440,7 +459,7 @@ class Flow:
             value = b.zext(value, I8)
         b.store(value, b.gep(self.e.warp, [ir.Constant(I64, place)], source_etype=I8), align=64 if isinstance(value.type, ir.VectorType) else None)
 
-    def _restore(self, b: ir.IRBuilder, live: int, waits: bool) -> None:
+    def _restore(self, b: ir.IRBuilder, live: int, waits: set[int]) -> None:
         e = self.e
         for register in self._saved(live):
             kinds = part_types(e.shape(register), e.storage(register))
@@ -453,9 +472,8 @@ class Flow:
                 else:
                     value = b.load(at, typ=kind, align=64 if isinstance(kind, ir.VectorType) else None)
                 b.store(value, slot)
-        if waits:
-            for k in self.waits:
-                b.store(b.load(b.gep(e.warp, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32), self.waiting[k])
+        for k in waits:
+            b.store(b.load(b.gep(e.warp, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32), self.waiting[k])
 
 
 def _bytes(kind: ir.Type) -> int:
