@@ -127,7 +127,7 @@ def computing(text: str) -> Fragment:
     """A form without effects, on input registers; its meaning says what comes out."""
     form = lookup(text)
     entry = form.operation
-    tokens = [t for t in entry.arguments if t != "imm?"]
+    tokens = [t for t in entry.arguments if not t.endswith("?")]
     used: dict[str, int] = {}
     operands: list[str] = []
     sources: list[tuple[str, int] | int] = []
@@ -161,7 +161,7 @@ def computing(text: str) -> Fragment:
                 arguments.append((int(inputs["w", 3][t]) + int(inputs["w", 2][t])) >> 32)
             arguments = [_cut(form, token, a) for token, a in zip(tokens, arguments, strict=True)]
             assert entry.meaning is not None, text
-            produced = entry.meaning(form, *arguments)
+            produced = entry.meaning(form, *arguments, *[None] * (len(entry.arguments) - len(arguments)))
             produced = produced if isinstance(produced, tuple) else (produced,)
             for column, token, letter, bits in zip(columns, named, kinds, produced, strict=False):
                 column.append(_extended(form.operand_type(token), bits, REGISTERS[letter][2]))
@@ -283,7 +283,7 @@ def _atomic_result(name: str, kind: ScalarType, old: int, b: int, c: int) -> int
 
     if name == "add" and kind.name == "f16x2":
         pairs = [_float(old >> s & 0xFFFF, _F16) + _float(b >> s & 0xFFFF, _F16) for s in (0, 16)]
-        return sum(int(np.array([v], np.float16).view(np.uint16)[0]) << s for v, s in zip(pairs, (0, 16), strict=True))
+        return sum((0x7FFF if v != v else int(np.array([v], np.float16).view(np.uint16)[0])) << s for v, s in zip(pairs, (0, 16), strict=True))
     if name == "add" and kind.kind == "f":
         total = np.array([_float(old, kind) + _float(b, kind)])
         return int(total.view(np.uint32 if kind.bits == 32 else np.uint64)[0])
@@ -312,21 +312,19 @@ def atomic(text: str) -> Fragment:
     letter = register_kind(kind)
     reg = REGISTERS[letter][1]
     if space == "shared":
-        prepare = f"mov.u64 %a1, sh; and.b32 %x0, %t, 39; mul.wide.u32 %a0, %x0, {CELL}; add.u64 %a1, %a1, %a0; bar.sync 0; st.shared.b64 [%a1], %q1; bar.sync 0;"
+        prepare = f"mov.u64 %a1, sh; and.b32 %x0, %t, 39; mul.wide.u32 %a0, %x0, {CELL}; add.u64 %a1, %a1, %a0; bar.sync 0; st.shared.b64 [%a1], 77; bar.sync 0;"
     else:
         prepare = f"and.b32 %x0, %t, 39; mul.wide.u32 %a0, %x0, {CELL}; add.u64 %a1, %cells, %a0; bar.sync 0; st.global.b64 [%a1], 77; bar.sync 0;"
-    initial = f"mov.u32 %x1, %w{0};" if False else ""
     values = f"%{reg}0" + (f", %{reg}1" if name == "cas" else "")
     result = "" if words[0] == "red" else f"%{reg}r0, "
     back = "shared" if space == "shared" else "global"
-    prepare = prepare.replace("st.shared.b64 [%a1], %q1", "st.shared.b64 [%a1], 77")
-    body = f"{prepare}{initial}\n{text} {result}[%a1], {values};\nbar.sync 0;\n"
+    body = f"{prepare}\n{text} {result}[%a1], {values};\nbar.sync 0;\n"
     slots = 1
     if result:
         body += keep(letter, f"%{reg}r0", 1)
         slots = 2
-    body = f"{body}\nld.{back}.b{kind.bits} %{'qr' if kind.bits == 64 else 'xw' if False else 'qr'}7, [%a1];" if kind.bits == 64 else f"{body}\nld.{back}.b32 %wr7, [%a1];"
-    body += keep("q", "%qr7", 0) if kind.bits == 64 else keep("w", "%wr7", 0)
+    whole = "q" if kind.bits == 64 else "w"
+    body += f"\nld.{back}.b{kind.bits} %{whole}r7, [%a1]; " + keep(whole, f"%{whole}r7", 0)
     body += "\nbar.sync 0;"
 
     def want(inputs: Inputs) -> list[Bits]:

@@ -26,6 +26,8 @@ from gridstride.passes.split_webs import liveness, split_webs
 from gridstride.ptx.nodes import Module, Variable
 
 DYNAMIC_SHARED_ALIGNMENT = 16
+GOOD_CODE_UP_TO = 7_000  # lines of LLVM IR
+SLOW_PASSES_UP_TO = 40_000
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,9 @@ def code_fingerprint() -> str:
 
 def _compile(module: Module, name: str, layout: LaneLayout) -> KernelCode:
     code, text = lower_to_llvm(module, name, layout)
-    size = text.count("\n")
-    image = compile_object(text, level=2 if size < 40_000 else 1, codegen=2 if size < 15_000 else 1 if size < 40_000 else 0)
+    lines = text.count("\n")
+    # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long
+    image = compile_object(text, level=2 if lines < SLOW_PASSES_UP_TO else 1, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
     return KernelCode(image, **code)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridstride.isa.types import TYPES, ScalarType
-from gridstride.ptx import lexer
+from gridstride.ptx.expressions import constant_expression, constant_product
 from gridstride.ptx.nodes import (
     Address,
     FloatImmediate,
@@ -15,6 +15,7 @@ from gridstride.ptx.nodes import (
     Negated,
     Operand,
     Pair,
+    Part,
     Register,
     Sink,
     SourceLocation,
@@ -134,9 +135,10 @@ class BodyParser:
 
     def _registers(self) -> None:
         s = self.stream
-        token = s.next()
+        token, elements = s.next(), 1
         if token in (".v2", ".v4"):
-            s.fail("registers of vector type are not supported", token)
+            elements = int(token[2])
+            token = s.next()
         kind = TYPES.get(token[1:])
         if kind is None:
             s.fail(f"`{token}` is not a type", token)
@@ -146,14 +148,21 @@ class BodyParser:
                 count = s.integer()
                 s.expect(">")
                 for k in range(count):
-                    self._declare_register(f"{name}{k}", kind)
+                    self._declare_register(f"{name}{k}", kind, elements)
             else:
-                self._declare_register(name, kind)
+                self._declare_register(name, kind, elements)
             if not s.accept(","):
                 break
         s.expect(";")
 
-    def _declare_register(self, name: str, kind: ScalarType) -> None:
+    def _declare_register(self, name: str, kind: ScalarType, elements: int = 1) -> None:
+        """One register, or the `elements` registers of a vector, which are also its .x … .w and .r … .a."""
+        if elements > 1:
+            for letter, colour in zip("xyzw"[:elements], "rgba", strict=False):
+                self._declare_register(f"{name}.{letter}", kind)
+                self.scope.names[f"{name}.{colour}"] = self.scope.names[f"{name}.{letter}"]
+            self.scope.names[name] = VectorOperand(tuple(self.scope.names[f"{name}.{letter}"] for letter in "xyzw"[:elements]))
+            return
         unique = self._unique(name, self.function.registers)
         self.function.registers[unique] = kind
         self.scope.names[name] = Register(unique)
@@ -268,8 +277,9 @@ class BodyParser:
         while s.peek() in ("-", "+"):
             negative ^= s.next() == "-"
         token = s.next()
-        if token.kind == "int":
-            value = lexer.parse_integer(token)
+        if token.kind == "int" or token in ("(", "~", "!"):
+            s.position -= 1
+            value = constant_expression(s)
             return Immediate(-value if negative else value)
         if token.kind == "float":
             from gridstride.ptx.parser import parse_float
@@ -284,27 +294,32 @@ class BodyParser:
             return Immediate(32)
         found = self.scope.find(token)
         if found is None:
+            name, _, part = token.partition(".")
+            register = self.scope.find(name) if part else None
+            if isinstance(register, Register):
+                return Part(register, part, negative)
+            if register is not None:
+                s.fail(f"`{name}` has no element `{part}`", token)
             if token.startswith("%"):
-                base = self.scope.find(token.split(".")[0])
-                if base is not None:
-                    s.fail(f"vector element `{token}` is not supported", token)
                 return Special(str(token))
             found = Symbol(str(token))
         if isinstance(found, Symbol):
-            offset = 0
-            while s.peek() in ("+", "-"):
-                sign = 1 if s.next() == "+" else -1
-                offset += sign * s.integer()
+            offset = self._offset()
             return Symbol(found.name, offset) if offset else found
-        return found
+        return Part(found, "", True) if negative and isinstance(found, Register) else found
+
+    def _offset(self) -> int:
+        """The constants added to and subtracted from a name or register."""
+        s, offset = self.stream, 0
+        while s.peek() in ("+", "-"):
+            sign = 1 if s.next() == "+" else -1
+            offset += sign * constant_product(s)
+        return offset
 
     def _address(self) -> Operand:
         s = self.stream
         base = self._value()
-        offset = 0
-        while s.peek() in ("+", "-"):
-            sign = 1 if s.next() == "+" else -1
-            offset += sign * s.integer()
+        offset = self._offset()
         s.expect("]")
         if isinstance(base, Symbol):
             return Address(Symbol(base.name), base.offset + offset)

@@ -85,11 +85,21 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """An operand of a video instruction (PTX ISA 9.7.18): a register, the part of it that is meant ("b3", "h10"; ""
+    for the whole), and whether a minus stands before it."""
+
+    register: Register
+    part: str
+    negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """`_`: a result that nobody wants."""
 
 
-Operand = Register | Special | Immediate | FloatImmediate | Symbol | Address | VectorOperand | Pair | Negated | Sink
+Operand = Register | Special | Immediate | FloatImmediate | Symbol | Address | VectorOperand | Pair | Negated | Part | Sink
 
 
 @dataclass(slots=True)

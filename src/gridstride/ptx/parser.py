@@ -198,7 +198,7 @@ class _ModuleParser:
                 values += struct.pack("<f" if kind.bits == 32 else "<d", real)
         elif token.kind == "int" and s.accept("("):
             mask = parse_integer(token)
-            self._relocation(s.name(), kind, values, relocations, shift=(mask & -mask).bit_length() - 1)
+            self._relocation(kind, values, relocations, shift=(mask & -mask).bit_length() - 1)
             s.expect(")")
         elif token.kind == "int":
             number = -parse_integer(token) if negative else parse_integer(token)
@@ -206,19 +206,21 @@ class _ModuleParser:
                 values += struct.pack("<f" if kind.bits == 32 else "<d", number)
             else:
                 values += (number & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
-        elif token == "generic":
-            s.expect("(")
-            self._relocation(s.name(), kind, values, relocations, generic=True)
-            s.expect(")")
         elif token.kind == "name":
-            self._relocation(token, kind, values, relocations)
+            self._relocation(kind, values, relocations, token)
         else:
             s.fail(f"`{token}` is not a value", token)
 
     def _relocation(
-        self, symbol: str, kind: ScalarType, values: bytearray, relocations: list[Relocation], shift: int = 0, generic: bool = False
+        self, kind: ScalarType, values: bytearray, relocations: list[Relocation], token: str | None = None, shift: int = 0
     ) -> None:
+        """`name`, `name+8`, `generic(name)`, `generic(name)+8`; `token` is what was read of it."""
         s, addend = self.stream, 0
+        symbol = s.name() if token is None else token
+        generic = symbol == "generic" and s.accept("(")
+        if generic:
+            symbol = s.name()
+            s.expect(")")
         while s.peek() in ("+", "-"):
             sign = 1 if s.next() == "+" else -1
             addend += sign * s.integer()
