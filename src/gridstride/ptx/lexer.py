@@ -10,6 +10,7 @@ from gridstride.errors import ParseError
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)
+  | (?P<unclosed>/\*)
   | (?P<float>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
   | (?P<name>[A-Za-z_$%][\w$]*(?:\.\w+(?:::\w+)*)*)
@@ -43,18 +44,33 @@ class TokenStream:
         while position < len(text):
             found = match(text, position)
             if found is None:
-                self._line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
-                self.fail_at(position, f"unexpected character {text[position]!r}")
+                self._fail_scanning(position, f"unexpected character {text[position]!r}")
             kind = found.lastgroup
             if kind != "skip":
                 token = Token(found.group())
                 token.kind, token.start = kind or "", position
+                if kind == "unclosed":
+                    self._fail_scanning(position, "this comment does not end")
+                if kind == "int" and (token[0] == "0" or len(token) > 18):
+                    self._require_integer(token)
                 tokens.append(token)
             position = found.end()
         end = Token("")
         end.kind, end.start = "end", len(text)
         tokens.append(end)
         return tokens
+
+    def _require_integer(self, token: Token) -> None:
+        try:
+            fits = parse_integer(token) < 1 << 64
+        except ValueError:
+            self._fail_scanning(token.start, "this is no number")
+        if not fits:
+            self._fail_scanning(token.start, "this integer does not fit 64 bits")
+
+    def _fail_scanning(self, position: int, message: str) -> NoReturn:
+        self._line_starts = [0, *(m.end() for m in re.finditer("\n", self.text))]
+        self.fail_at(position, message)
 
     def line_of(self, token: Token) -> int:
         """The 1-based line of a token."""
