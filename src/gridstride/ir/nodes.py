@@ -44,7 +44,12 @@ class AddressOf:
     offset: int = 0
 
 
-Arg = Reg | Const | SpecialRegister | AddressOf
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """In the place of an optional operand that was not given, where others follow."""
+
+
+Arg = Reg | Const | SpecialRegister | AddressOf | Missing
 
 
 class Kind(Enum):

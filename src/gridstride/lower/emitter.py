@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
-from gridstride.ir.nodes import AddressOf, Arg, Const, Function, Kind, Op, Reg, SpecialRegister
+from gridstride.ir.nodes import AddressOf, Arg, Const, Function, Kind, Missing, Op, Reg, SpecialRegister
 from gridstride.isa.types import ScalarType
 from gridstride.lower.algebra import shaped_result
 from gridstride.lower.lanes import Lanes, float_constant, scalar_type, vector_type
@@ -267,6 +267,7 @@ class Emitter:
         if isinstance(arg, SpecialRegister):
             clock = arg.name.startswith(("%clock", "%globaltimer")) and not arg.name.startswith("%cluster")
             return self.values.convert(self.clock(arg.name) if clock else self.special(arg.name), type_)
+        assert isinstance(arg, AddressOf)
         return self.values.convert(uniform("i64", self.symbol(arg)), type_)
 
     @staticmethod
@@ -327,7 +328,9 @@ class Emitter:
         args: list[Value | int | None] = []
         for token, arg in zip(entry.arguments, op.args, strict=False):
             kind = form.operand_type(token)
-            if kind is None:
+            if isinstance(arg, Missing):
+                args.append(None)
+            elif kind is None:
                 assert isinstance(arg, Const)
                 args.append(arg.bits)
             else:

@@ -23,6 +23,7 @@ from gridstride.isa import families
 from gridstride.isa.registry import Effect, Form, lookup
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.passes.select_calls import CallSelection
+from gridstride.passes.select_video import select_video
 from gridstride.ptx import nodes as ptx
 
 assert families  # importing it fills the registry
@@ -158,7 +159,12 @@ class _Selector(CallSelection):
             return
         form = self.form(at)
         if form.operation.effects is Effect.NONE:
-            op = self.select_move(at, form) if head == "mov" else self.select_generic(at, form, Kind.COMPUTE)
+            if head == "mov":
+                op = self.select_move(at, form)
+            elif form.operation.module == "gridstride.isa.video":
+                op = select_video(at, form, self.register, self.argument)
+            else:
+                op = self.select_generic(at, form, Kind.COMPUTE)
             op.guard = guard
             self.emit(op)
             return

@@ -63,6 +63,7 @@ class BodyParser:
         self.stream = outer.stream
         self.function = function
         self.scope = _Scope(None)
+        self.in_call = False  # parentheses hold the operands of a call, else an expression
         self.loc: SourceLocation | None = None
         self.locations: dict[tuple[int, int], SourceLocation] = {}
         self.unresolved: list[tuple[Instruction, _Scope]] = []
@@ -237,6 +238,7 @@ class BodyParser:
                 s.fail("a guard is a predicate register")
             guard = found
         opcode = str(s.name())
+        self.in_call = opcode.startswith("call")
         operands: list[Operand] = []
         has_symbol = False
         if s.peek() != ";":
@@ -256,7 +258,7 @@ class BodyParser:
         s = self.stream
         if s.accept("["):
             return self._address()
-        if s.peek() in ("{", "("):
+        if s.peek() == "{" or (s.peek() == "(" and self.in_call):
             close = "}" if s.next() == "{" else ")"
             items: list[Operand] = []
             while not s.accept(close):
