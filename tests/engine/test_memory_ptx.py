@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from engine.kernels import HEADER, Kernels
 
 LANES = 64
@@ -51,7 +52,7 @@ def global_kernel(kind: str, count: int) -> str:
     bits = int(kind[1:])
     size = bits // 8 * count
     body = ""
-    for number, (pattern, code) in enumerate(PATTERNS.items()):
+    for number, code in enumerate(PATTERNS.values()):
         offset = number * ROOM * size
         body += f"""
     {code} mad.wide.u32 %a, %i, {size}, %in; mad.wide.u32 %b, %i, {size}, %out;
