@@ -146,6 +146,7 @@ class Function:
     local_bytes: int = 0
     local_offsets: dict[str, int] = field(default_factory=dict)
     shared: dict[str, Variable] = field(default_factory=dict)
+    calls: frozenset[str] = frozenset()  # functions that are called for real
 
     def new_register(self, kind: ScalarType, name: str = "") -> int:
         register = len(self.types)

@@ -44,6 +44,16 @@ operation("call", modifiers="malloc", operands="b64 = b64", section="9.7.12.5", 
 operation("call", modifiers="free", operands="= b64", section="9.7.12.5", effects=Effect.SYNCHRONISES)(_host)
 
 
+def _same_target(e: Emitter, op: Op) -> None:
+    from gridstride.lower import lanes_across
+
+    lanes_across.same_target(e, op)
+
+
+operation("call", modifiers="function", operands="= b64", section="9.7.12.5", effects=Effect.SYNCHRONISES)(_selected)
+operation("call", modifiers="same_target", operands="pred = b64", section="9.7.12.5", effects=Effect.READS_LANES)(_same_target)
+
+
 def barrier(e: Emitter, op: Op) -> None:
     from gridstride.lower import barriers
 

@@ -19,7 +19,10 @@ import gridstride.isa.half_compare
 import gridstride.isa.integer
 import gridstride.isa.logic
 import gridstride.isa.memory
+import gridstride.isa.mixed
 import gridstride.isa.multiply
+import gridstride.isa.refused
 import gridstride.isa.select
+import gridstride.isa.stack
 import gridstride.isa.video
 import gridstride.isa.warp

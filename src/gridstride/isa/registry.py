@@ -115,6 +115,7 @@ class Form:
 
 
 _OPERATIONS: dict[str, list[Operation]] = {}
+_REFUSED: dict[str, tuple[str, str]] = {}  # an opcode's first words -> (what it belongs to, PTX section)
 _FORMS: dict[str, Form] = {}
 
 
@@ -159,6 +160,29 @@ def operation(
     return register
 
 
+def refuse(name: str, feature: str, section: str) -> None:
+    """Let every form whose opcode begins with the words of `name` (such as "barrier.cluster") be refused as part of `feature`."""
+    _REFUSED[name] = (feature, section)
+
+
+def refused() -> Iterator[tuple[str, str, str]]:
+    """Name, feature and PTX section of all that is refused by name."""
+    for name in sorted(_REFUSED):
+        yield name, *_REFUSED[name]
+
+
+def _refusal(text: str) -> str:
+    """Why no entry accepts an opcode."""
+    opcode, *words = text.split(".")
+    for count in range(len(words), -1, -1):
+        known = _REFUSED.get(".".join((opcode, *words[:count])))
+        if known is not None:
+            return f"it belongs to {known[0]}, which are not supported yet; PTX ISA {known[1]}"
+    if any("shared::cluster" in word for word in words):
+        return "it belongs to thread block clusters, which are not supported yet; PTX ISA 5.1.6"
+    return f"PTX ISA {_OPERATIONS[opcode][0].section}" if opcode in _OPERATIONS else "no such opcode is known here"
+
+
 def lookup(text: str) -> Form:
     """The form that the opcode text (such as "add.rn.ftz.f32") names.
 
@@ -174,8 +198,7 @@ def lookup(text: str) -> Form:
         if entry.accepts(modifiers, types):
             form = _FORMS[text] = Form(text, entry, frozenset(modifiers), types)
             return form
-    where = f"PTX ISA {_OPERATIONS[opcode][0].section}" if opcode in _OPERATIONS else "no such opcode is known here"
-    raise UnsupportedError(f"instruction form `{text}` is not supported ({where})")
+    raise UnsupportedError(f"instruction form `{text}` is not supported ({_refusal(text)})")
 
 
 def operations() -> Iterator[Operation]:

@@ -116,6 +116,8 @@ def _applied(f: NativeFunction, name: str, kind: ScalarType, old: Native, inputs
         return (old >= value).select(f.const("i32", 0), old + 1)
     if name == "dec":
         return (old.eq(0) | (old > value)).select(value, old - 1)
+    if name in ("min", "max") and kind.kind == "h":
+        return _by_form(f, kind, f"{name}.{kind.name}", old, value)
     if name in ("min", "max"):
         compare = f.b.icmp_signed if kind.signed else f.b.icmp_unsigned
         return Native(f, f.b.select(compare("<" if name == "min" else ">", value.v, old.v), value.v, old.v))
@@ -128,7 +130,12 @@ def _applied(f: NativeFunction, name: str, kind: ScalarType, old: Native, inputs
 
 def _float_sum(f: NativeFunction, kind: ScalarType, old: Native, value: Native, flush: bool) -> Native:
     """A floating-point sum as the add instruction of that type gives it; f32 in global memory flushes subnormals."""
-    form = lookup(f"add{'.ftz' if flush else ''}.{kind.name}" if kind.kind == "f" else f"add.rn.{kind.name}")
+    return _by_form(f, kind, f"add{'.ftz' if flush else ''}.{kind.name}" if kind.kind == "f" else f"add.rn.{kind.name}", old, value)
+
+
+def _by_form(f: NativeFunction, kind: ScalarType, text: str, old: Native, value: Native) -> Native:
+    """What the instruction of that form makes of the two."""
+    form = lookup(text)
     lanes = Lanes(f.b, 1)
     assert form.operation.lower is not None
     real = scalar_type(kind.storage)

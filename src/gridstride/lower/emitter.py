@@ -21,7 +21,7 @@ from gridstride.lower.algebra import shaped_result
 from gridstride.lower.lanes import Lanes, float_constant, scalar_type, vector_type
 from gridstride.lower.native import POINTER, splat, stack_slot
 from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
-from gridstride.lower.records import BLOCK, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER, Record
+from gridstride.lower.records import BLOCK, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER, Record
 from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, affine, combine
 from gridstride.passes.find_alignments import find_alignments
 from gridstride.passes.split_webs import Liveness
@@ -47,7 +47,7 @@ class SymbolTable:
 class Emitter:
     """State of the lowering of one kernel."""
 
-    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str) -> None:
+    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str, stack: bool = False) -> None:
         self.function = function
         self.shapes = shapes
         self.live = live
@@ -75,6 +75,11 @@ class Emitter:
         self.fixed: dict[int, Value] = {}  # registers computed once in the prologue
         self.active: ir.Value = ir.Constant(I32, 0)
         self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
+        self.stack = stack
+        self.frame = self.warp  # where saved registers are relative to
+        if stack:
+            start = self.field(self.initial, WARP, self.warp, "frame")
+            self.frame = self.initial.gep(self.warp, [start], source_etype=I8)
         self.stopped = self.native.append_basic_block("stopped")
         self.dirty = self._dirty_registers()
         self.homes: dict[int, list[int]] = {}  # registers that live in the warp's frame: places of their parts
@@ -176,13 +181,13 @@ class Emitter:
         if arg.space == "shared":
             return ir.Constant(I64, self.symbols.shared_offsets[arg.name] + arg.offset)
         if arg.space == "local":
-            return ir.Constant(I64, self.function.local_offsets[arg.name] + arg.offset)
+            return self._local_symbol(arg)
         if arg.space == "param":
             start = self.once("parameters", WORKER, self.worker, "parameters")
             offset = self.symbols.parameter_offsets[arg.name] + arg.offset
             return self.prologue.add(self.prologue.ptrtoint(start, I64), ir.Constant(I64, offset))
         if arg.space == "function":
-            raise UnsupportedError(f"taking the address of function `{arg.name}` is not supported yet")
+            return ir.Constant(I64, FUNCTION_WINDOW + FUNCTION_STEP * self.symbols.function_ids[arg.name] + arg.offset)
         key = f"symbol {arg.name}"
         if key not in self.prologue_values:
             table = self.once("symbols", WORKER, self.worker, "symbols")
@@ -190,6 +195,16 @@ class Emitter:
             self.prologue_values[key] = uniform("i64", self.prologue.load(place, typ=I64))
         address = self.prologue_values[key].parts[0]
         return self.b.add(address, ir.Constant(I64, arg.offset)) if arg.offset else address
+
+    def _local_symbol(self, arg: AddressOf) -> ir.Value:
+        """An offset into the thread's local memory; where functions are called, from the function's own part."""
+        start = -(-self.function.local_bytes // 16) * 16 if arg.name == "@callee" else self.function.local_offsets[arg.name]
+        offset = ir.Constant(I64, start + arg.offset)
+        if not self.stack:
+            return offset
+        if "local_base" not in self.prologue_values:
+            self.prologue_values["local_base"] = uniform("i64", self.field(self.prologue, FRAME, self.frame, "local_base"))
+        return self.b.add(self.prologue_values["local_base"].parts[0], offset)
 
     # ---- registers -------------------------------------------------------------------------------------------
 
@@ -202,7 +217,7 @@ class Emitter:
     def slots_of(self, register: int) -> list[ir.Value]:
         """Where a register's parts are kept: allocas, or places in the warp's frame."""
         if register in self.homes:
-            return [self.b.gep(self.warp, [ir.Constant(I64, place)], source_etype=I8) for place in self.homes[register]]
+            return [self.b.gep(self.frame, [ir.Constant(I64, place)], source_etype=I8) for place in self.homes[register]]
         if register not in self.slots:
             builder = ir.IRBuilder(self.allocation_block)
             made = []
@@ -423,5 +438,3 @@ class Emitter:
     def splat(self, scalar: ir.Value) -> ir.Value:
         return splat(self.b, scalar)
 
-
-SHARED_BASE, LOCAL_BASE = SHARED_WINDOW, LOCAL_WINDOW

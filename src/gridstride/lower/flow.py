@@ -13,17 +13,18 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind, Op
+from gridstride.lower import calls
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.values import part_types
-from gridstride.lower.records import BARRIER, BLOCK, DONE, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
+from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 
 RESUME_START, RESUME_WAITING = 0, 1
 
 
 def single_exit(block: Block) -> bool:
     """A block in which lanes only end."""
-    return len(block.ops) == 1 and block.ops[0].kind is Kind.EXIT
+    return len(block.ops) == 1 and block.ops[0].kind is Kind.EXIT and block.ops[0].info != "exit"
 
 
 class Flow:
@@ -48,7 +49,7 @@ class Flow:
             emitter.initial.store(ir.Constant(I32, 0), slot)
         self.resumes: list[tuple[ir.Block, int]] = []
         self.frame_places: dict[int, list[int]] = {}
-        self.frame_bytes = WARP.size
+        self.frame_bytes = FRAME.size if emitter.stack else WARP.size
         self.wait_places = {k: self._frame_place(4) for k in self.waits}
         self.everything = 0  # registers alive wherever lanes can wait
         for k in self.waits:
@@ -143,8 +144,12 @@ class Flow:
             else:
                 self._terminate(block)
         e.b.position_at_end(self.finished)
-        self._finish_warp()
-        e.b.ret(ir.Constant(I32, DONE))
+        if not e.function.entry:
+            calls.leave_function(self)
+        else:
+            if not e.stack:
+                self._finish_warp()
+            e.b.ret(ir.Constant(I32, DONE))
         e.b.position_at_end(e.stopped)
         e.b.ret(ir.Constant(I32, STOPPED))
         self._prologue()
@@ -184,8 +189,8 @@ class Flow:
                 switch.add_case(ir.Constant(I32, number + 2), entry)
         first = ir.IRBuilder(start)
         first.store(alive, self.active)
-        if 0 in self.waiting:
-            first.store(ir.Constant(I32, 0), self.waiting[0])
+        for k in self._unknown(0, set()):
+            first.store(ir.Constant(I32, 0), self.waiting[k])
         first.branch(self.bodies[0])
         ir.IRBuilder(e.allocation_block).branch(e.initial_block)
         e.initial.branch(e.prologue_block)
@@ -197,15 +202,20 @@ class Flow:
         if not blocks:
             return self.finished
         first, *rest = sorted(blocks)
-        if certain and not rest:
+        unknown = self._unknown(first, blocks)
+        if certain and not rest and not unknown:
             return self.bodies[first]
         key = ((first, *rest), certain)
         if key not in self.chains:
             self.chains[key] = chain = e.native.append_basic_block(f"ask{first}")
-            following = self._ask(set(rest), certain)
             b = ir.IRBuilder(chain)
             some = b.icmp_unsigned("!=", b.load(self.waiting[first], typ=I32), ir.Constant(I32, 0))
-            b.cbranch(some, self.bodies[first], following)
+            for k in unknown:
+                b.store(ir.Constant(I32, 0), self.waiting[k])
+            if certain and not rest:
+                b.branch(self.bodies[first])
+            else:
+                b.cbranch(some, self.bodies[first], self._ask(set(rest), certain))
         return self.chains[key]
 
     def _go(self, block: Block, target: int, active: ir.Value | None) -> None:
@@ -214,7 +224,7 @@ class Flow:
         if active is not None:
             e.b.store(active, self.active)
         if not any(block.index < k < target for k in waiting) or block.index in self.latches:
-            self._nobody_waits_at(block, target)
+            self._nobody_waits(target, waiting)
             e.b.branch(self.bodies[target])
             return
         self._wait_at(block, target, active if active is not None else e.active)
@@ -225,10 +235,17 @@ class Flow:
         b, slot = self.e.b, self.waiting[target]
         b.store(b.or_(b.load(slot, typ=I32), lanes) if target in self.pending[block.index] else lanes, slot)
 
-    def _nobody_waits_at(self, block: Block, target: int) -> None:
-        """Before a jump: `waiting` is only defined while lanes may wait, so that it is not carried everywhere."""
-        if target in self.waiting and target not in self.pending[block.index]:
-            self.e.b.store(ir.Constant(I32, 0), self.waiting[target])
+    def _unknown(self, target: int, known: set[int]) -> list[int]:
+        """The masks in `waiting` that block `target` relies on and that are not among the `known`: nobody waits there.
+
+        A mask is only defined while lanes may wait for its block, so that it is not carried everywhere.
+        """
+        return sorted(k for k in self.pending[target] | {target} if k in self.waiting and k not in known)
+
+    def _nobody_waits(self, target: int, known: set[int]) -> None:
+        """Before a jump to `target`: define the masks that the running block does not know."""
+        for k in self._unknown(target, known):
+            self.e.b.store(ir.Constant(I32, 0), self.waiting[k])
 
     def _end_lanes(self, lanes: ir.Value) -> None:
         b = self.e.b
@@ -238,6 +255,8 @@ class Flow:
         e, op = self.e, block.terminator
         if op.kind is Kind.EXIT:
             self._end_lanes(e.active)
+            if e.stack and op.info == "exit":
+                e.put_field(WARP, e.warp, "exited", e.b.or_(e.field(e.b, WARP, e.warp, "exited"), e.active))
             e.b.store(ir.Constant(I32, 0), self.active)
             e.b.branch(self._ask(self.pending[block.index], certain=False))
         elif op.kind is Kind.JUMP:
@@ -286,7 +305,7 @@ class Flow:
             b.cbranch(b.icmp_unsigned("!=", low_mask, nothing), go, none)
             b.position_at_end(go)
             b.store(low_mask, self.active)
-            self._nobody_waits_at(block, low)
+            self._nobody_waits(low, waiting | {high})
             b.branch(self.bodies[low])
             b.position_at_end(none)
             b.store(nothing, self.active)
@@ -304,7 +323,7 @@ class Flow:
         place = b.gep(e.worker, [ir.Constant(I64, WORKER.offset("polls"))], source_etype=I8)
         left = b.sub(b.load(place, typ=I64), ir.Constant(I64, 1))
         b.store(left, place)
-        self._nobody_waits_at(block, header)
+        self._nobody_waits(header, self.pending[block.index])
         look = e.native.append_basic_block("look")
         branch = b.cbranch(b.icmp_signed(">", left, ir.Constant(I64, 0)), self.bodies[header], look)
         branch.set_weights([1000000, 1])
@@ -325,6 +344,9 @@ class Flow:
         """A barrier: everything before it in the block is done; the rest is the target block."""
         e = self.e
         target = block.targets[0].index
+        if op.form is not None and op.form.operation.opcode == "call":
+            calls.call(self, op, block)
+            return
         self.emit_op(op)
         state = WARP_SYNC if op.form is not None and "warp" in op.form else BARRIER
         if state == WARP_SYNC:
@@ -350,35 +372,44 @@ class Flow:
     def _leave(self, block: Block, state: int, target: int) -> None:
         """Save what is alive, return `state`; make the resume point at `target`."""
         e, b = self.e, self.e.b
+        number = self.save(block, target)
+        pending: ir.Value = ir.Constant(I32, 0)
+        for k in self.pending[block.index]:
+            pending = b.or_(pending, b.load(self.waiting[k], typ=I32))
+        e.put_field(WARP, e.warp, "resume", ir.Constant(I32, number))
+        e.put_field(WARP, e.warp, "active", b.load(self.active, typ=I32))
+        e.put_field(WARP, e.warp, "alive", b.load(self.alive, typ=I32))
+        e.put_field(WARP, e.warp, "pending", pending)
+        if state == BARRIER and not e.stack and self._waits_for_the_block(block):
+            self._turn_to_next_warp(pending if self.pending[block.index] else None)
+        b.ret(ir.Constant(I32, state))
+
+    def save(self, block: Block, target: int) -> int:
+        """Save what is alive at `target` in the frame; make the resume point there and return its number."""
+        e, b = self.e, self.e.b
         waits = self.pending[block.index]
         live = e.live.live_in[target] | (self.everything if waits else 0)
         for register in self._saved(live):
             places = self._places(register)
             for slot, place, kind in zip(e.slots_of(register), places, part_types(e.shape(register), e.storage(register)), strict=True):
                 self._frame_store(b, b.load(slot, typ=kind), place)
-        pending: ir.Value = ir.Constant(I32, 0)
         for k in self.waits if waits else ():
-            lanes: ir.Value = ir.Constant(I32, 0)
-            if k in waits:
-                lanes = b.load(self.waiting[k], typ=I32)
-                pending = b.or_(pending, lanes)
+            lanes = b.load(self.waiting[k], typ=I32) if k in waits else ir.Constant(I32, 0)
             self._frame_store(b, lanes, self.wait_places[k])
         number = len(self.resumes) + 2
-        e.put_field(WARP, e.warp, "resume", ir.Constant(I32, number))
-        e.put_field(WARP, e.warp, "active", b.load(self.active, typ=I32))
-        e.put_field(WARP, e.warp, "alive", b.load(self.alive, typ=I32))
-        e.put_field(WARP, e.warp, "pending", pending)
-        if state == BARRIER and self._waits_for_the_block(block):
-            self._turn_to_next_warp(pending if waits else None)
-        b.ret(ir.Constant(I32, state))
         entry = e.native.append_basic_block(f"resume{number}")
         self.resumes.append((entry, target))
         inner = ir.IRBuilder(entry)
         self._restore(inner, live, waits)
-        inner.store(e.field(inner, WARP, e.warp, "active"), self.active)
+        active = e.field(inner, WARP, e.warp, "active")
+        inner.store(active, self.active)
         if target in self.waiting and target not in waits:
             inner.store(ir.Constant(I32, 0), self.waiting[target])
-        inner.branch(self.bodies[target])
+        if e.stack:  # all lanes may have ended in a called function
+            inner.cbranch(inner.icmp_unsigned("!=", active, ir.Constant(I32, 0)), self.bodies[target], self._ask(waits, certain=False))
+        else:
+            inner.branch(self.bodies[target])
+        return number
 
     @staticmethod
     def _waits_for_the_block(block: Block) -> bool:
@@ -457,14 +488,14 @@ class Flow:
             value = b.bitcast(value, I32)
         elif value.type == I1:
             value = b.zext(value, I8)
-        b.store(value, b.gep(self.e.warp, [ir.Constant(I64, place)], source_etype=I8), align=64 if isinstance(value.type, ir.VectorType) else None)
+        b.store(value, b.gep(self.e.frame, [ir.Constant(I64, place)], source_etype=I8), align=64 if isinstance(value.type, ir.VectorType) else None)
 
     def _restore(self, b: ir.IRBuilder, live: int, waits: set[int]) -> None:
         e = self.e
         for register in self._saved(live):
             kinds = part_types(e.shape(register), e.storage(register))
             for slot, place, kind in zip(e.slots_of(register), self._places(register), kinds, strict=True):
-                at = b.gep(e.warp, [ir.Constant(I64, place)], source_etype=I8)
+                at = b.gep(e.frame, [ir.Constant(I64, place)], source_etype=I8)
                 if kind == MASK_TYPE:
                     value = b.bitcast(b.load(at, typ=I32), MASK_TYPE)
                 elif kind == I1:
@@ -473,7 +504,10 @@ class Flow:
                     value = b.load(at, typ=kind, align=64 if isinstance(kind, ir.VectorType) else None)
                 b.store(value, slot)
         for k in waits:
-            b.store(b.load(b.gep(e.warp, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32), self.waiting[k])
+            lanes = b.load(b.gep(e.frame, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32)
+            if e.stack:  # those that have become a group of their own, or have ended, are no longer here
+                lanes = b.and_(lanes, b.and_(e.field(b, WARP, e.warp, "lanes"), b.not_(e.field(b, WARP, e.warp, "exited"))))
+            b.store(lanes, self.waiting[k])
 
 
 def _bytes(kind: ir.Type) -> int:

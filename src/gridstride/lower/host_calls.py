@@ -34,3 +34,9 @@ def lower(e: Emitter, op: Op) -> None:
             e.set(op.results[0], varying("i64", e.b.load(place, typ=vector_type("i64"), align=64)), op)
         else:
             e.set(op.results[0], uniform("i32", answer), op)
+
+
+def no_policy(e: Emitter, op: Op) -> None:
+    """createpolicy: 0."""
+    if op.results[0] is not None:
+        e.set(op.results[0], uniform("i64", ir.Constant(I64, 0)), op)

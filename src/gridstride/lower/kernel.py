@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,22 @@ from llvmlite import ir
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import ParseError, UnsupportedError
 from gridstride.ir.nodes import AddressOf, Function, Kind, Op, Reg
-from gridstride.lower import access
+from gridstride.lower import access, calls
 from gridstride.lower.emitter import Emitter, SymbolTable
 from gridstride.lower.flow import Flow
 from gridstride.lower.host import compile_object, host_cpu, host_features
 from gridstride.passes.analyse_shapes import LaneLayout, ShapeAnalysis
 from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
+from gridstride.passes.select_real_calls import analyse_calls
 from gridstride.passes.split_webs import liveness, split_webs
 from gridstride.ptx.nodes import Module, Variable
 
 DYNAMIC_SHARED_ALIGNMENT = 16
 GOOD_CODE_UP_TO = 7_000  # lines of LLVM IR
 SLOW_PASSES_UP_TO = 40_000
+FRAME_STACK_BYTES = 256 << 10  # of one group of lanes, where functions are called for real
+LOCAL_STACK_BYTES = 64 << 10  # of one thread
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class KernelCode:
     symbols: list[str]
     sites: list[list[Any]]
     suspends: bool
+    calls: bool
     traits: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -67,15 +72,15 @@ def parameter_layout(parameters: list[Variable]) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def shared_layout(function: Function) -> tuple[dict[str, int], int]:
-    """Offsets of the kernel's shared variables; dynamic ones come after all others."""
+def shared_layout(shared: Mapping[str, Variable]) -> tuple[dict[str, int], int]:
+    """Offsets of shared variables; dynamic ones come after all others."""
     offsets, end = {}, 0
-    static = [(n, v) for n, v in function.shared.items() if v.size is not None and not (v.extern and v.size == 0)]
+    static = [(n, v) for n, v in shared.items() if v.size is not None and not (v.extern and v.size == 0)]
     for name, variable in static:
         start = -(-end // variable.align) * variable.align
         offsets[name] = start
         end = start + (variable.size or 0)
-    dynamic = [(n, v) for n, v in function.shared.items() if n not in offsets]
+    dynamic = [(n, v) for n, v in shared.items() if n not in offsets]
     if dynamic:
         align = max([DYNAMIC_SHARED_ALIGNMENT, *(v.align for _, v in dynamic)])
         end = -(-end // align) * align
@@ -117,36 +122,80 @@ def _compile(module: Module, name: str, layout: LaneLayout) -> KernelCode:
 
 def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
-    function = select_operations(module, name)
+    functions = _select_all(module, name)
+    stack = len(functions) > 1
+    shared = {n: v for f in functions for n, v in f.shared.items()}
+    shared_offsets, static_shared = shared_layout(shared)
+    names = sorted({a.name for f in functions for b in f.blocks for op in b.ops for a in op.args if isinstance(a, AddressOf) and a.space in ("global", "const")})
+    numbers = function_numbers(module)
+    indices = {n: k for k, n in enumerate(names)}
+    llvm_module = ir.Module(name)
+    flows, made = [], {}
+    traits = dict.fromkeys(("spins", "ordered", "atomics_used", "float_atomics", "barriers"), False)
+    for function in functions:
+        symbols = SymbolTable(indices, shared_offsets, *parameter_layout(function.parameters), numbers)
+        native = f"function.{function.name}" if stack else "kernel"
+        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack)
+        flows.append(flow)
+        traits = {k: v or own[k] for k, v in traits.items()}
+        made[0 if function.entry else numbers[function.name]] = native
+    frames = [-(-f.frame_bytes // 64) * 64 for f in flows]
+    local = -(-functions[0].local_bytes // 16) * 16
+    if stack:
+        for function, size in zip(functions, frames, strict=True):
+            calls.set_constant(llvm_module, f"frame.{function.name}", size)
+        calls.set_constant(llvm_module, "frame.largest", max(frames))
+        calls.set_constant(llvm_module, "local.largest", max(-(-f.local_bytes // 16) * 16 for f in functions))
+        calls.build_dispatcher(llvm_module, made)
+    places = sorted(flows[0].wait_places.values())
+    fields = {
+        "frame_bytes": FRAME_STACK_BYTES if stack else frames[0],
+        "local_bytes": local + LOCAL_STACK_BYTES if stack else local,
+        "static_shared": static_shared,
+        "wait_start": places[0] if places and not stack else 0,
+        "wait_count": len(places) if not stack else 0,
+        "symbols": names,
+        "sites": [_site(s) for s in functions[0].sites],
+        "suspends": stack or bool(flows[0].resumes),
+        "calls": stack,
+        "traits": traits,
+    }
+    return fields, str(llvm_module)
+
+
+def function_numbers(module: Module) -> dict[str, int]:
+    """What stands for each function in its address; 0 is the kernel that runs."""
+    return {name: number for number, name in enumerate(module.functions, 1)}
+
+
+def _select_all(module: Module, name: str) -> list[Function]:
+    """The kernel and every function that it calls for real, directly or not. They number their sites together."""
+    graph = analyse_calls(module)
+    functions = [select_operations(module, name, graph)]
+    wanted, known = sorted(functions[0].calls), {name}
+    while wanted:
+        callee = wanted.pop()
+        if callee not in known:
+            known.add(callee)
+            functions.append(select_operations(module, callee, graph, functions[0].sites))
+            wanted += sorted(functions[-1].calls)
+    return functions
+
+
+def _lower_function(
+    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool
+) -> tuple[Flow, dict[str, Any]]:
     loops = order_blocks(function)
     webs = split_webs(function)
     live = liveness(function)
     latches = {loop.latch.index for loop in loops if loop.latch is not None and loop.latch.index >= 0}
     spinning = _spinning_latches(function, loops)
-    traits = _traits(function, bool(spinning))
-    shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=bool(spinning)).run()
-    shared_offsets, static_shared = shared_layout(function)
-    parameters, parameter_bytes = parameter_layout(function.parameters)
-    names = sorted({a.name for b in function.blocks for op in b.ops for a in op.args if isinstance(a, AddressOf) and a.space in ("global", "const")})
-    symbols = SymbolTable({n: k for k, n in enumerate(names)}, shared_offsets, parameters, parameter_bytes, {})
-    llvm_module = ir.Module(name)
-    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, "kernel")
+    shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=bool(spinning) or stack).run()
+    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack)
     _fix_parameters(emitter, function)
     flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches)
     flow.run()
-    places = sorted(flow.wait_places.values())
-    fields = {
-        "frame_bytes": -(-flow.frame_bytes // 64) * 64,
-        "local_bytes": -(-function.local_bytes // 16) * 16,
-        "static_shared": static_shared,
-        "wait_start": places[0] if places else 0,
-        "wait_count": len(places),
-        "symbols": names,
-        "sites": [_site(s) for s in function.sites],
-        "suspends": bool(flow.resumes),
-        "traits": traits,
-    }
-    return fields, str(llvm_module)
+    return flow, _traits(function, bool(spinning))
 
 
 def _site(site: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Arg, Const, Op
+from gridstride.lower.calls import first_active
 from gridstride.lower.emitter import I32, I64, Emitter
 from gridstride.lower.lanes import vector_type
 from gridstride.lower.native import Native, NativeFunction, stack_slot
@@ -112,6 +113,18 @@ def vote(e: Emitter, op: Op) -> None:
 def active_mask(e: Emitter, op: Op) -> None:
     if op.results[0] is not None:
         e.set(op.results[0], uniform("i32", e.active), op)
+
+
+def same_target(e: Emitter, op: Op) -> None:
+    """Whether a lane's value is that of the lowest active lane."""
+    value = e.read(op.args[0], "i64")
+    if op.results[0] is None:
+        return
+    if value.shape == UNIFORM:
+        e.set(op.results[0], varying("i1", e.values.warp.const("i1", 1)), op)
+        return
+    vector = e.values.vector(value)
+    e.set(op.results[0], varying("i1", e.b.icmp_unsigned("==", vector, e.splat(first_active(e, vector)))), op)
 
 
 def elect(e: Emitter, op: Op) -> None:

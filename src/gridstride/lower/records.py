@@ -133,6 +133,11 @@ WARP = Record(
     "result:i32",  # of a reducing barrier
     "sync_mask:i32",
     "others:i32",  # lanes of this warp in other groups
+    # only where functions are called for real (see lower/calls.py):
+    "function:i32",  # that runs
+    "lanes:i32",  # that belong to this group, in whichever function they are
+    "exited:i32",  # lanes whose thread has ended inside a called function
+    "frame:i64",  # offset of its frame from this record
     "spins:i64",
     "local:ptr",
     "signature:i64",
@@ -155,6 +160,8 @@ SCHEDULE = Record(
     "shared_clear:i64",  # bytes to clear before a block starts
     "locals_clear:i64",
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
+    "calls:i32",  # functions are called for real: frames have to be made
+    "hash_bytes:i64",  # of a frame, to tell whether a group is still where it was
     "straight:i32",  # the kernel never suspends: one call runs all warps of a block
     "wait_start:i64",
 )
@@ -167,9 +174,18 @@ POOL = Record(
     "open:i32",
 )
 
+FRAME = Record(
+    "frame",  # begins the frame of a function where functions are called for real; its saved registers follow
+    "previous:i64",  # offset of the caller's frame from the warp's record
+    "local_base:i64",  # where the function's local variables begin
+    "function:i32",
+    "resume:i32",
+    "active:i32",
+    "alive:i32",
+)
+
 # What a kernel function returns, and the state its warp is then in.
-DONE, BARRIER, YIELD, STOPPED, WARP_SYNC = range(5)
-RUNNABLE = 5
+DONE, BARRIER, YIELD, STOPPED, WARP_SYNC, RUNNABLE, CALL = range(7)
 
 # Functions shared by all kernels (see lower/runtime.py), in the order of the worker's table.
 RUNTIME_FUNCTIONS = {
@@ -218,3 +234,4 @@ SPACES = ("global", "shared", "local", "const", "param", "generic")
 SHARED_WINDOW = 0x0100_0000_0000_0000
 LOCAL_WINDOW = 0x0200_0000_0000_0000
 FUNCTION_WINDOW = 0x0400_0000_0000_0000
+FUNCTION_STEP = 16  # addresses from one function to the next

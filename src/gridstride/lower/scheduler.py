@@ -18,6 +18,7 @@ from gridstride.lower.records import (
     BLOCK,
     DONE,
     FAULT_DEADLOCK,
+    FRAME,
     POOL,
     RUNNABLE,
     SCHEDULE,
@@ -82,7 +83,8 @@ def _start_block(module: ir.Module) -> ir.Function:
     with f.if_(clear.ne(0)):
         _memset(f, f.get(BLOCK, block, "locals"), clear)
     f.ret_if(f.get(SCHEDULE, schedule, "straight").ne(0))
-    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1)).to("i32"))
+    calls = f.get(SCHEDULE, schedule, "calls").ne(0)
+    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1) & ~calls).to("i32"))
     _memset(f, block + BLOCK.offset("bar_arrived"), f.const("i64", 64))
     frame = f.get(SCHEDULE, schedule, "frame_bytes")
     first = f.get(BLOCK, block, "warps")
@@ -95,6 +97,12 @@ def _start_block(module: ir.Module) -> ir.Function:
         f.put(WARP, warp, "pending", 0)
         f.put(WARP, warp, "others", 0)
         f.put(WARP, warp, "signature", 0)
+        with f.if_(calls):
+            f.put(WARP, warp, "function", 0)
+            f.put(WARP, warp, "lanes", f.const("i32", 0xFFFFFFFF))
+            f.put(WARP, warp, "exited", 0)
+            f.put(WARP, warp, "frame", WARP.size)
+            f.put(FRAME, warp + WARP.size, "local_base", 0)
     f.ret()
     return f.function
 
@@ -119,6 +127,8 @@ def _split(module: ir.Module) -> ir.Function:
     pending = f.get(WARP, warp, "pending")
     staying = f.get(WARP, warp, "alive") & ~pending
     f.put(WARP, warp, "alive", staying)
+    f.put(WARP, new, "lanes", pending)
+    f.put(WARP, warp, "lanes", f.get(WARP, warp, "lanes") & ~pending)
     f.put(WARP, warp, "pending", 0)
     f.put(WARP, new, "alive", pending)
     f.put(WARP, new, "pending", 0)
@@ -302,7 +312,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                         moved.set(1)
                     with f.if_(state.eq(YIELD)):
                         f.ret_if(poll_body(f, worker).ne(0), f.const("i32", ABORTED))
-                        now = _signature(f, warp, frame)
+                        now = _signature(f, warp, f.get(SCHEDULE, schedule, "hash_bytes"))
                         stuck.set(stuck.get() + now.eq(f.get(WARP, warp, "signature")).to("i32"))
                         f.put(WARP, warp, "signature", now)
                         yielded.set(yielded.get() + 1)

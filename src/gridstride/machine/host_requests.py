@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
@@ -24,6 +25,15 @@ PRINT_LIMIT = 1 << 20  # characters; older output is dropped, as CUDA's ring buf
 _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?)?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>[diouxXeEfFgGaAcsp%])")
 
 
+@dataclass(frozen=True)
+class WorkerView:
+    """The fields of a worker's record that say what is allocated, and its memory of what each access hit."""
+
+    table: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.int64]
+
+
 @dataclass
 class HostRequests:
     """Answers the requests of one launch. Requests come from worker threads; the interpreter lock orders them."""
@@ -34,6 +44,8 @@ class HostRequests:
     assertion: str = ""
     printed: dict[int, list[str]] = field(default_factory=dict)
     heap_used: int = 0
+    views: list[WorkerView] = field(default_factory=list)
+    _tables: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 3)
@@ -92,6 +104,7 @@ class HostRequests:
         except LaunchError:
             return 0
         self.heap_used += size
+        self._publish_allocations()
         _heap(self.memory)[allocation.address] = allocation
         return allocation.address
 
@@ -105,6 +118,21 @@ class HostRequests:
             return
         self.memory.free(allocation)
         self.heap_used -= allocation.size
+        for view in self.views:
+            view.slots[view.slots[:, 0] == address] = (-1, 0)
+        self._publish_allocations()
+
+    def _publish_allocations(self) -> None:
+        """Let native code see what is allocated now. Tables that a worker may still search are kept."""
+        table = np.ascontiguousarray(self.memory.table())
+        self._tables.append(table)
+        for view in self.views:
+            if len(table) > view.count[0]:
+                view.table[0] = table.ctypes.data
+                view.count[0] = len(table)
+            else:
+                view.count[0] = len(table)
+                view.table[0] = table.ctypes.data
 
     # ---- reading device memory -------------------------------------------------------------------------------
 

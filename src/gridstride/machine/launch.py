@@ -25,7 +25,7 @@ from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
-from gridstride.machine.host_requests import HostRequests
+from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.memory import Memory
 from gridstride.machine.program import Program
 from gridstride.passes.analyse_shapes import LaneLayout
@@ -263,8 +263,10 @@ class _Launch:
         schedule["last_alive"] = -1 if rest == 0 else (1 << rest) - 1
         schedule["threads"], schedule["warps"] = shape.threads, shape.warps
         schedule["frame_bytes"] = shape.frame
+        schedule["calls"] = int(self.code.calls)
+        schedule["hash_bytes"] = min(shape.frame, 16384)
         schedule["shared_clear"] = shape.shared
-        schedule["locals_clear"] = shape.locals
+        schedule["locals_clear"] = 0 if self.code.calls else shape.locals
         schedule["straight"] = int(not self.code.suspends)
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
         if self.options.seed is not None:
@@ -294,6 +296,7 @@ class _Launch:
         record["shared_bytes"], record["dynamic_bytes"] = self.shared_bytes, self.dynamic_shared
         record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
         record["exclusive"], record["smid"] = int(count == 1), number
+        host.views.append(WorkerView(record.array("allocations"), record.array("allocation_count"), slots))
         limit = self._blocks_in_flight(count)
         pool = new_record(POOL)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)

@@ -13,8 +13,8 @@ import llvmlite.binding as llvm
 from gridstride.errors import LaunchError, ParseError
 from gridstride.isa.types import ScalarType
 from gridstride.lower.host import load_object
-from gridstride.lower.kernel import KernelCode, compile_kernel, parameter_layout, shared_layout
-from gridstride.lower.records import FUNCTION_WINDOW
+from gridstride.lower.kernel import KernelCode, compile_kernel, function_numbers, parameter_layout, shared_layout
+from gridstride.lower.records import FUNCTION_STEP, FUNCTION_WINDOW
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.passes.analyse_shapes import LaneLayout
 from gridstride.passes.select_operations import select_operations
@@ -81,7 +81,7 @@ class Entry:
     @cached_property
     def static_shared(self) -> int:
         """Bytes of shared memory that the kernel declares."""
-        return shared_layout(select_operations(self.program.module, self.name))[1]
+        return shared_layout(select_operations(self.program.module, self.name).shared)[1]
 
     def code(self, layout: LaneLayout) -> LoadedCode:
         """Native code for a lane layout; made (or fetched from the cache) on first use."""
@@ -132,7 +132,7 @@ class Program:
 
     def _relocated(self, variable: Variable, placed: dict[str, Allocation]) -> bytes:
         data = bytearray(variable.initial or b"")
-        functions = {name: FUNCTION_WINDOW + 16 * k for k, name in enumerate(self.module.functions)}
+        functions = {name: FUNCTION_WINDOW + FUNCTION_STEP * k for name, k in function_numbers(self.module).items()}
         for relocation in variable.relocations:
             if relocation.symbol in placed:
                 address = placed[relocation.symbol].address

@@ -11,11 +11,13 @@ from gridstride.errors import ParseError, UnsupportedError
 from gridstride.ir.nodes import AddressOf, Arg, Block, Function, Kind, Op, Reg
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import TYPES, ScalarType
+from gridstride.passes.select_real_calls import CallGraph, select_indirect_call, select_real_call
 from gridstride.ptx import nodes as ptx
 
 if TYPE_CHECKING:
     from gridstride.passes.select_operations import Frame
 
+MAX_CALL_DEPTH = 64
 BUILTINS = {
     "vprintf": ("b64", "b64"),
     "__assertfail": ("b64", "b64", "b32", "b64", "b64"),
@@ -31,6 +33,8 @@ class CallSelection:
     function: Function
     block: Block
     frame: Frame
+    graph: CallGraph
+    called: set[str]  # functions that are called for real
 
     def __init__(self) -> None:  # pragma: no cover - the selector sets everything
         raise NotImplementedError
@@ -45,6 +49,12 @@ class CallSelection:
         pieces: dict[tuple[str, int, int], int] = self.__dict__.setdefault("_call_pieces", {})
         return pieces
 
+    @property
+    def pieces_of(self) -> dict[str, list[tuple[int, int]]]:
+        """Offset and bytes of the pieces of each parameter variable."""
+        pieces: dict[str, list[tuple[int, int]]] = self.__dict__.setdefault("_pieces_of", {})
+        return pieces
+
     def is_call_parameter(self, name: str) -> bool:
         """Whether a `.param` name is of a call (and not a parameter of the kernel)."""
         return name in self.call_parameter_sizes or self.frame.depth > 0
@@ -53,6 +63,14 @@ class CallSelection:
         """The register that stands for `kind.bytes` bytes at `offset` of a call's parameter variable, by its unique name."""
         key = (name, offset, kind.bytes)
         if key not in self.call_pieces:
+            pieces = self.pieces_of.setdefault(name, [])
+            pieces.append((offset, kind.bytes))
+            for start, size in pieces[:-1]:
+                if start < offset + kind.bytes and offset < start + size:
+                    raise UnsupportedError(
+                        f"function `{self.frame.function.name}` (PTX line {self.frame.function.line}): bytes {offset} to {offset + kind.bytes - 1} "
+                        f"of `{name}`, a parameter of a call, are written and read in different pieces, which is not supported yet"
+                    )
             bits = max(16, kind.bits) if kind.kind != "p" else 16
             self.call_pieces[key] = self.function.new_register(TYPES[f"b{bits}"], f"{name}+{offset}")
         return self.call_pieces[key]
@@ -60,7 +78,13 @@ class CallSelection:
     def access_call_parameter(
         self, at: ptx.Instruction, head: str, base: AddressOf, element: ScalarType, results: list[int | None], values: list[Arg]
     ) -> None:
-        for k, item in enumerate(values if head == "st" else results):
+        if head not in ("ld", "st"):
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}` cannot reach the parameter of a call")
+        items = values if head == "st" else results
+        size = self.call_parameter_sizes.get(base.name)
+        if size is not None and not 0 <= base.offset <= size - len(items) * element.bytes:
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}` goes outside the {size} bytes of `{base.name}`")
+        for k, item in enumerate(items):
             register = self.piece(base.name, base.offset + k * element.bytes, element)
             move = lookup("call.copy." + _copy_type(element))
             if head == "st":
@@ -75,10 +99,13 @@ class CallSelection:
         returns: tuple[ptx.Operand, ...] = ()
         if operands and isinstance(operands[0], ptx.VectorOperand):
             returns = operands.pop(0).items  # type: ignore[union-attr]
-        target = operands.pop(0)
+        target = operands.pop(0) if operands else None
         arguments = operands[0].items if operands and isinstance(operands[0], ptx.VectorOperand) else ()
+        if target is None or isinstance(target, ptx.VectorOperand):
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}` does not say which function it calls")
         if not isinstance(target, ptx.Symbol):
-            raise UnsupportedError(f"PTX line {at.line}: indirect calls are not supported yet")
+            self.call_pointer(at, target, returns, arguments, operands)
+            return
         name = self.module.aliases.get(target.name, target.name)
         if name in BUILTINS:
             self.call_builtin(at, name, returns, arguments)
@@ -86,9 +113,25 @@ class CallSelection:
         callee = self.module.functions.get(name)
         if callee is None or not callee.has_body:
             raise UnsupportedError(f"PTX line {at.line}: function `{name}` is called but has no body here")
-        if name == self.function.name or name in self.frame.callers:
-            raise UnsupportedError(f"PTX line {at.line}: `{name}` is recursive, which is not supported yet")
+        if name in self.graph.real:
+            self.called.add(name)
+            target_arg = AddressOf("function", name)
+            select_real_call(self, at, target_arg, (callee.parameters, callee.returns), arguments, returns)  # type: ignore[arg-type]
+            return
+        if self.frame.depth >= MAX_CALL_DEPTH:
+            raise UnsupportedError(f"PTX line {at.line}: calls are nested more than {MAX_CALL_DEPTH} deep")
         self.inline(at, callee, returns, arguments)
+
+    def call_pointer(
+        self, at: ptx.Instruction, target: ptx.Operand, returns: tuple[ptx.Operand, ...], arguments: tuple[ptx.Operand, ...], rest: list[ptx.Operand]
+    ) -> None:
+        """A call through a register; its prototype, or a list of targets, is the last operand."""
+        prototype = rest[-1] if rest and isinstance(rest[-1], ptx.Symbol) else None
+        formals = self.frame.function.prototypes.get(prototype.name) if prototype is not None else None
+        if formals is None:
+            raise ParseError(f"PTX line {at.line}: an indirect call needs the label of its `.callprototype`")
+        self.called.update(self.graph.addressed)
+        select_indirect_call(self, at, self.argument(target, at), formals, arguments, returns)  # type: ignore[arg-type]
 
     def actual_name(self, operand: ptx.Operand, at: ptx.Instruction) -> str:
         """The unique name of the `.param` variable given as an actual parameter."""
@@ -137,6 +180,8 @@ class CallSelection:
 
     def call_builtin(self, at: ptx.Instruction, name: str, returns: tuple[ptx.Operand, ...], arguments: tuple[ptx.Operand, ...]) -> None:
         form = lookup(f"call.{name}")
+        if len(arguments) != len(BUILTINS[name]) or len(returns) > len(form.operation.results):
+            raise ParseError(f"PTX line {at.line}: the call of `{name}` does not fit its declaration")
         args: list[Arg] = []
         for kind, actual in zip(BUILTINS[name], arguments, strict=True):
             if isinstance(actual, ptx.Symbol):

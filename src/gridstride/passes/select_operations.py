@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gridstride.errors import ParseError, UnsupportedError
 from gridstride.ir.nodes import (
@@ -22,7 +22,10 @@ from gridstride.ir.nodes import (
 from gridstride.isa import families
 from gridstride.isa.registry import Effect, Form, lookup
 from gridstride.isa.types import TYPES, ScalarType
+from gridstride.passes.check_operands import check_operands
 from gridstride.passes.select_calls import CallSelection
+from gridstride.passes.select_real_calls import CallGraph, analyse_calls, begin_body, begin_function, end_body
+from gridstride.passes.select_stack import select_stack, stack_pointer, takes_stack
 from gridstride.passes.select_video import select_video
 from gridstride.ptx import nodes as ptx
 
@@ -32,6 +35,7 @@ _SPACES = {"global", "shared", "local", "const", "param"}
 _ORDERINGS = {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "mmio"}
 _SCOPES = {"cta", "cluster", "gpu", "sys", "gl"}
 MAX_INLINED_OPERATIONS = 200_000
+MAX_LOCAL_BYTES = 512 << 10  # of one thread (CUDA C++ Programming Guide, technical specifications)
 
 
 @dataclass
@@ -45,26 +49,36 @@ class Frame:
     after: Block | None  # where `ret` goes; None: the kernel ends
     depth: int = 0
     callers: tuple[str, ...] = field(default_factory=tuple)
+    stack: int | None = None  # register with the stack as the function found it, if it takes from it
 
 
-def select_operations(module: ptx.Module, name: str) -> Function:
+def select_operations(module: ptx.Module, name: str, graph: CallGraph | None = None, sites: list[Site] | None = None) -> Function:
     """The IR of entry (or device function) `name`. Raises UnsupportedError naming the instruction and its line."""
-    return _Selector(module, module.functions[name]).run()
+    return Selector(module, module.functions[name], graph or analyse_calls(module), sites if sites is not None else []).run()
 
 
-class _Selector(CallSelection):
-    def __init__(self, module: ptx.Module, source: ptx.Function) -> None:
+class Selector(CallSelection):
+    def __init__(self, module: ptx.Module, source: ptx.Function, graph: CallGraph, sites: list[Site]) -> None:
+        self.graph = graph
+        self.called = set()
         self.module = module
         self.source = source
-        self.function = Function(source.name, source.parameters, source.returns, source.entry)
+        self.function = Function(source.name, source.parameters, source.returns, source.entry, sites=sites)
+        if not source.entry:
+            begin_function(self)
         self.block = Block(label="entry")
         self.function.blocks.append(self.block)
         self.carry: int | None = None
+        self.stack: int | None = None
         self.instances = 0
+        self.operations = 0
         self.frame = self.enter(source, None, ())
 
     def run(self) -> Function:
+        if not self.source.entry:
+            begin_body(self, self.source.line)
         self.body()
+        self.function.calls = frozenset(self.called)
         return self.function
 
     def enter(self, source: ptx.Function, after: Block | None, callers: tuple[str, ...]) -> Frame:
@@ -86,15 +100,24 @@ class _Selector(CallSelection):
                 self.place_local(unique, variable)
             elif variable.space == "param":
                 self.call_parameter_sizes[unique] = variable.size or 0
-            else:
-                self.module.variables.setdefault(unique, variable)
-        return Frame(source, registers, blocks, variables, after, len(callers), callers)
+            else:  # one copy, which the parser has put among the module's
+                variables[variable.name] = f"{source.name}:{variable.name}"
+        stack = None
+        if callers and takes_stack(source):
+            stack = function.new_register(TYPES["b64"], prefix + "%stack")
+            self.emit(Op(Kind.MOVE, lookup("mov.u64"), [stack], [Reg(stack_pointer(self))]))
+        return Frame(source, registers, blocks, variables, after, len(callers), callers, stack)
 
     def place_local(self, name: str, variable: ptx.Variable) -> None:
         align = max(4, variable.align)
         start = -(-self.function.local_bytes // align) * align
         self.function.local_offsets[name] = start
         self.function.local_bytes = start + (variable.size or 0)
+        if self.function.local_bytes > MAX_LOCAL_BYTES:
+            raise UnsupportedError(
+                f"PTX line {variable.line}: `{variable.name}` brings the local memory of a thread to {self.function.local_bytes:,} bytes; "
+                f"a device has at most {MAX_LOCAL_BYTES:,}"
+            )
 
     # ---- bodies ----------------------------------------------------------------------------------------------
 
@@ -111,8 +134,6 @@ class _Selector(CallSelection):
             self.start(block)
         if not self.terminated():
             self.leave()
-        if sum(len(b.ops) for b in self.function.blocks) > MAX_INLINED_OPERATIONS:
-            raise UnsupportedError(f"kernel `{self.source.name}` grows past {MAX_INLINED_OPERATIONS:,} operations when its calls are inlined")
 
     def terminated(self) -> bool:
         return bool(self.block.ops) and self.block.ops[-1].kind in TERMINATORS
@@ -129,6 +150,12 @@ class _Selector(CallSelection):
             self.block = Block(label="unreachable")
             self.function.blocks.append(self.block)
         self.block.ops.append(op)
+        self.operations += 1
+        if self.operations > MAX_INLINED_OPERATIONS:
+            raise UnsupportedError(
+                f"PTX line {op.line or self.source.line}: kernel `{self.source.name}` grows past {MAX_INLINED_OPERATIONS:,} operations "
+                "with its calls inlined"
+            )
         return op
 
     def jump(self, target: Block) -> None:
@@ -140,9 +167,13 @@ class _Selector(CallSelection):
         self.block.targets = [taken, otherwise]
 
     def leave(self) -> None:
+        if self.frame.stack is not None:
+            self.emit(Op(Kind.MOVE, lookup("mov.u64"), [stack_pointer(self)], [Reg(self.frame.stack)]))
         if self.frame.after is not None:
             self.jump(self.frame.after)
         else:
+            if not self.source.entry:
+                end_body(self, self.source.line)
             self.emit(Op(Kind.EXIT, None, [], []))
 
     def site(self, at: ptx.Instruction, space: str = "", size: int = 0) -> int:
@@ -158,6 +189,7 @@ class _Selector(CallSelection):
             self.select_bra(at, guard)
             return
         form = self.form(at)
+        check_operands(at, form, self.frame.function.registers)
         if form.operation.effects is Effect.NONE:
             if head == "mov":
                 op = self.select_move(at, form)
@@ -195,11 +227,13 @@ class _Selector(CallSelection):
         elif head == "ret":
             self.leave()
         elif head == "exit":
-            self.emit(Op(Kind.EXIT, None, [], []))
+            self.emit(Op(Kind.EXIT, None, [], [], info="exit"))
         elif head == "brx":
             self.select_brx(at)
         elif head == "call":
             self.select_call(at)
+        elif head in ("alloca", "stacksave", "stackrestore"):
+            select_stack(self, at, head)
         elif head in ("bar", "barrier"):
             self.select_barrier(at, form)
         else:
@@ -222,7 +256,11 @@ class _Selector(CallSelection):
             self.emit(Op(Kind.EFFECT, answer, results, [], at.line, at.loc))
 
     def select_bra(self, at: ptx.Instruction, guard: Reg | None) -> None:
-        target = at.operands[0]
+        if at.opcode not in ("bra", "bra.uni"):
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}` is no instruction; a branch is `bra` or `bra.uni`")
+        if at.guard is not None and self.frame.function.registers[at.guard.name].kind != "p":
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}`: its guard is no predicate")
+        target = at.operands[0] if len(at.operands) == 1 else None
         if not isinstance(target, ptx.Symbol) or target.name not in self.frame.blocks:
             raise ParseError(f"PTX line {at.line}: `bra` goes to an unknown label")
         block = self.frame.blocks[target.name]
@@ -235,10 +273,16 @@ class _Selector(CallSelection):
         self.function.blocks.append(after)
 
     def select_brx(self, at: ptx.Instruction) -> None:
-        index, table = at.operands
+        index, table = at.operands if len(at.operands) == 2 else (None, None)
         if not isinstance(table, ptx.Symbol) or table.name not in self.frame.function.branch_targets:
-            raise ParseError(f"PTX line {at.line}: `brx.idx` needs a `.branchtargets` list")
-        targets = [self.frame.blocks[label] for label in self.frame.function.branch_targets[table.name]]
+            raise ParseError(f"PTX line {at.line}: `brx.idx` needs an index and a `.branchtargets` list")
+        if not isinstance(index, ptx.Register) or self.frame.function.registers[index.name].bits != 32:
+            raise ParseError(f"PTX line {at.line}: the index of `brx.idx` is a register of 32 bits")
+        labels = self.frame.function.branch_targets[table.name]
+        missing = [label for label in labels if label not in self.frame.blocks]
+        if missing:
+            raise ParseError(f"PTX line {at.line}: `brx.idx` goes to an unknown label `{missing[0]}`")
+        targets = [self.frame.blocks[label] for label in labels]
         selector = self.argument(index, at)
         equal = lookup("setp.eq.u32")
         for number, block in enumerate(targets[:-1]):
@@ -271,7 +315,10 @@ class _Selector(CallSelection):
         if isinstance(operand, ptx.Special):
             return SpecialRegister(operand.name)
         if isinstance(operand, ptx.Symbol):
-            return self.address_of(operand.name, operand.offset, at)
+            found = self.address_of(operand.name, operand.offset, at)
+            if found.space == "param" and self.is_call_parameter(found.name):
+                raise UnsupportedError(f"PTX line {at.line}: taking the address of `{operand.name}`, a parameter of a call, is not supported yet")
+            return found
         raise ParseError(f"PTX line {at.line}: `{at.opcode}` cannot take this operand")
 
     def address_of(self, name: str, offset: int, at: ptx.Instruction) -> AddressOf:
@@ -280,10 +327,15 @@ class _Selector(CallSelection):
             declared = self.frame.function.variables.get(name)  # None: a formal parameter of an inlined call
             return AddressOf("param" if declared is None else declared.space, unique, offset)
         if any(p.name == name for p in (*self.frame.function.parameters, *self.frame.function.returns)):
-            return AddressOf("param", name, offset)
+            in_memory = self.frame.depth == 0 and not self.source.entry
+            return AddressOf("local" if in_memory else "param", name, offset)
         name = self.module.aliases.get(name, name)
         variable = self.module.variables.get(name)
         if variable is not None:
+            if variable.space not in ("global", "const", "shared"):
+                raise UnsupportedError(f"PTX line {at.line}: `{name}` is a .{variable.space} variable outside of all functions, which is not supported")
+            if variable.space != "shared" and (variable.extern or variable.size is None):
+                raise ParseError(f"PTX line {at.line}: `{name}` is declared (line {variable.line}), but defined nowhere in this program")
             if variable.space == "shared":
                 self.function.shared[name] = variable
             return AddressOf(variable.space, name, offset)
@@ -326,7 +378,7 @@ class _Selector(CallSelection):
         return self.carry
 
     def select_move(self, at: ptx.Instruction, form: Form) -> Op:
-        destination, source = at.operands
+        destination, source = at.operands  # check_operands has seen to it
         if isinstance(destination, ptx.VectorOperand):
             results = [self.register(item, at) for item in destination.items]
         else:
@@ -360,19 +412,23 @@ class _Selector(CallSelection):
             destination = operands.pop(0)
             items = destination.items if isinstance(destination, ptx.VectorOperand) else (destination,)
             results = [self.register(item, at) for item in items]
-            if head != "atom" and len(items) != count:
-                raise ParseError(f"PTX line {at.line}: `{at.opcode}` needs {count} destination registers")
         address = operands.pop(0)
-        if not isinstance(address, ptx.Address):
-            raise ParseError(f"PTX line {at.line}: `{at.opcode}` needs an address in brackets")
-        base = self.argument(address.base, at)
+        assert isinstance(address, ptx.Address)
+        symbol = address.base if isinstance(address.base, ptx.Symbol) else None
+        base = self.argument(address.base, at) if symbol is None else self.address_of(symbol.name, symbol.offset, at)
         offset = address.offset
         if isinstance(base, AddressOf):
             base = AddressOf(base.space, base.name, base.offset + offset)
             offset = 0
-            if space == "generic" and base.space in ("shared", "global", "const", "local", "param"):
+            if base.space == "local":
+                space = "local"  # a parameter of a function that is called for real
+            if space == "generic" and base.space in _SPACES:
                 space = base.space
-        if head == "st" and operands and isinstance(operands[0], ptx.VectorOperand):
+            if space != base.space:
+                raise ParseError(f"PTX line {at.line}: `{at.opcode}` cannot reach `{base.name}`, which is in .{base.space}")
+        if head == "st" and (space == "const" or (space == "param" and not (isinstance(base, AddressOf) and self.is_call_parameter(base.name)))):
+            raise ParseError(f"PTX line {at.line}: `{at.opcode}`: {'constants' if space == 'const' else 'parameters of a kernel'} are only read")
+        if head in ("st", "atom", "red") and operands and isinstance(operands[0], ptx.VectorOperand):
             operands[0:1] = list(operands[0].items)
         values = [self.argument(o, at) for o in operands]
         if head == "st":
@@ -385,10 +441,22 @@ class _Selector(CallSelection):
         op = Op(kind, form, results, [base, *values], at.line, at.loc, access=access)
         op.site = self.site(at, space, access.bytes)
         if kind is Kind.ATOMIC:
-            op.info = next(w for w in words if w in ("and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max"))
-            if op.info != "cas":
-                op.args = [base, *values[:1]]
-        self.emit(op)
+            self.emit_atomic(op, access, words)
+        else:
+            self.emit(op)
+
+    def emit_atomic(self, op: Op, access: Access, words: list[str]) -> None:
+        """One atomic for each element: a vector's are not indivisible as a whole (PTX ISA 9.7.13.5). A cache policy is left out."""
+        base, *values = op.args
+        info = next(w for w in words if w in ("and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max"))
+        operands = 2 if info == "cas" else 1
+        for k in range(access.count):
+            element = replace(access, count=1, offset=access.offset + k * access.element.bytes)
+            if isinstance(base, AddressOf):  # its offset is in the address
+                element = replace(access, count=1)
+                base = AddressOf(base.space, base.name, base.offset + (access.element.bytes if k else 0))
+            args = [base, *values[k * operands : (k + 1) * operands]]
+            self.emit(Op(op.kind, op.form, op.results[k : k + 1], args, op.line, op.loc, access=element, site=op.site, info=info))
 
 
 def lookup_result(kind: ScalarType) -> Form:

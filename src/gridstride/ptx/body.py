@@ -322,6 +322,12 @@ class BodyParser:
         s = self.stream
         base = self._value()
         offset = self._offset()
+        if s.peek() == ",":  # of textures, surfaces and tensors: an object and coordinates
+            items: list[Operand] = [base]
+            while s.accept(","):
+                items.append(self._operand())
+            s.expect("]")
+            return VectorOperand(tuple(items))
         s.expect("]")
         if isinstance(base, Symbol):
             return Address(Symbol(base.name), base.offset + offset)
