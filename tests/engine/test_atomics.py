@@ -317,3 +317,24 @@ def test_a_counter_of_16_bits() -> None:
         np.testing.assert_array_equal(np.sort(outputs[1]), 10 + 3 * np.arange(192))
 
     program.each("short_cas", 3, 64, np.array([10, 77], np.uint16), np.zeros(192, np.int32), check=check)
+
+
+VECTORS = Kernels(
+    r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void vectors(float4 *four, float2 *two, float2 *old) {
+    int t = threadIdx.x;
+    atomicAdd(four, make_float4(1, 2, 3, t));
+    old[t] = atomicAdd(two + (t & 1), make_float2(t, -1));
+}
+"""
+)
+
+
+def test_vectors_of_floats() -> None:
+    four, two, old = VECTORS.once("vectors", 1, 64, np.zeros(4, np.float32), np.zeros((2, 2), np.float32), np.zeros((64, 2), np.float32))
+    t = np.arange(64)
+    assert list(four) == [64, 128, 192, t.sum()]
+    np.testing.assert_array_equal(two, [[t[::2].sum(), -32], [t[1::2].sum(), -32]])
+    before = [t[k % 2 : k : 2].sum() for k in range(64)]
+    np.testing.assert_array_equal(old, np.stack([before, -(t // 2)], axis=1))

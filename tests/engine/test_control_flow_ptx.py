@@ -13,7 +13,7 @@ N = 100
 SIGNATURE = ".visible .entry {name}(.param .u64 in_, .param .u64 out_) {{"
 # %t: thread, %v: its input, %r: its result, %pi, %po: addresses of its input and output
 START = """
-  .reg .u32 %t, %v, %r, %a<10>; .reg .u64 %pi, %po, %w<10>; .reg .pred %p<8>;
+  .reg .b32 %t, %v, %r, %a<10>; .reg .u64 %pi, %po, %w<10>; .reg .pred %p<8>;
   ld.param.u64 %pi, [in_]; ld.param.u64 %po, [out_];
   mov.u32 %t, %ctaid.x; mad.lo.u32 %t, %t, 64, %tid.x;
   setp.ge.u32 %p0, %t, 100; @%p0 exit;

@@ -11,7 +11,7 @@ LANES = 64
 SCALARS = ("b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64")
 # element type, elements of one access; PTX allows at most 16 bytes, 32 for sm_100 and later in global memory
 ACCESSES = [(kind, count) for kind in SCALARS for count in (1, 2, 4) if int(kind[1:]) * count <= 128]
-REGISTER = {8: "u16", 16: "u16", 32: "u32", 64: "u64"}
+REGISTER = {8: "b16", 16: "b16", 32: "b32", 64: "b64"}
 
 # How lane `%t` chooses its element: patterns that are affine in the lane, uniform, or neither.
 PATTERNS = {
