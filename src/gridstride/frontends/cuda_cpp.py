@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -219,6 +220,8 @@ class _Unit:
         if self.source_folder is not None:
             command.append(f"-I{self.source_folder.absolute()}")
         command += [f"-I{_STAND_INS}", "--pre-include=nvcc_implicit.h", f"--pre-include={_DEFINES_HEADER}"]
+        if sys.platform == "linux" and not any(o.lstrip("-").startswith("device-int128") for o in options.options):
+            command.append("--device-int128")  # as nvcc with a host compiler that has __int128
         if options.line_info:
             command.append("--generate-line-info")
         if _OWN_STDINT.search(self.text) or any(_OWN_STDINT.search(text) for text in self.included.files.values()):
