@@ -17,26 +17,23 @@ from gridstride.lower import calls
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.values import part_types
+from gridstride.passes.find_waiting import single_exit
 from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 
 RESUME_START, RESUME_WAITING = 0, 1
 
 
-def single_exit(block: Block) -> bool:
-    """A block in which lanes only end."""
-    return len(block.ops) == 1 and block.ops[0].kind is Kind.EXIT and block.ops[0].info != "exit"
-
-
 class Flow:
     """Emits the function's blocks; `emit_op` lowers everything that is not control flow."""
 
-    def __init__(self, emitter: Emitter, emit_op: Callable[[Op], None], spinning: set[int], latches: set[int]) -> None:
+    def __init__(self, emitter: Emitter, emit_op: Callable[[Op], None], spinning: set[int], latches: set[int], pending: list[set[int]], splits: bool) -> None:
         self.e = emitter
         self.emit_op = emit_op
         self.spinning = spinning  # latches at which a warp may wait for others
         self.latches = latches
         self.blocks = emitter.function.blocks
-        self.pending = self._pending()
+        self.pending = pending
+        self.splits = splits  # whether lanes may run apart in groups
         self.waits = sorted(set().union(*self.pending)) if self.pending else []
         self.bodies = [emitter.native.append_basic_block(f"b{k}") for k in range(len(self.blocks))]
         self.chains: dict[tuple[tuple[int, ...], bool], ir.Block] = {}
@@ -57,46 +54,16 @@ class Flow:
 
     # ---- analysis --------------------------------------------------------------------------------------------
 
-    def _pending(self) -> list[set[int]]:
-        """For each block the later blocks at which lanes may be waiting while it runs."""
-        blocks, divergent = self.blocks, self.e.shapes.divergent
-        pending: list[set[int]] = [set() for _ in blocks]
-
-        def runs(block: int, among: set[int]) -> bool:
-            """Note that `block` may run while lanes wait at later ones of `among`; whether that is news."""
-            new = {k for k in among if k > block} - pending[block]
-            pending[block] |= new
-            return bool(new)
-
-        def handed_over(waiting: set[int]) -> bool:
-            return any([runs(k, waiting) for k in waiting])
-
-        def edge(i: int, target: int, waiting: set[int]) -> bool:
-            if any(i < k < target for k in waiting):  # whoever would jump over waiting lanes waits too
-                return handed_over(waiting | {target})
-            return runs(target, waiting)
-
-        changed = True
-        while changed:
-            changed = False
-            for block in blocks:
-                i, waiting = block.index, pending[block.index]
-                targets = sorted({t.index for t in block.targets})
-                if i in self.latches:
-                    changed |= any([k not in pending[targets[0]] for k in waiting])
-                    pending[targets[0]] |= waiting
-                elif i in divergent:
-                    stay = [t for t in targets if not single_exit(blocks[t])]
-                    if len(stay) == 2:
-                        waiting = waiting | {stay[1]}
-                        changed |= edge(i, stay[0], waiting) | handed_over(waiting)
-                    else:
-                        changed |= any([edge(i, t, waiting) for t in stay]) | handed_over(waiting)
-                elif targets:
-                    changed |= any([edge(i, t, waiting) for t in targets])
-                else:
-                    changed |= handed_over(waiting)
-        return pending
+    def merge_table(self) -> list[tuple[int, int]]:
+        """(offset in the frame, bytes of one lane; 0: a mask of lanes) of everything that differs between lanes."""
+        table = [(place, 0) for place in self.wait_places.values()]
+        for register, places in {**self.frame_places, **self.e.homes}.items():
+            for place, kind in zip(places, part_types(self.e.shape(register), self.e.storage(register)), strict=True):
+                if kind == MASK_TYPE:
+                    table.append((place, 0))
+                elif isinstance(kind, ir.VectorType):
+                    table.append((place, _bytes(kind) // 32))
+        return table
 
     def _frame_place(self, size: int) -> int:
         start = -(-self.frame_bytes // size) * size
@@ -357,6 +324,9 @@ class Flow:
     def _warp_sync(self, block: Block, target: int) -> None:
         """bar.warp.sync: nothing to do where no named lane is elsewhere (the mask is in the warp's record)."""
         e, b = self.e, self.e.b
+        if not self.splits:
+            self._go(block, target, None)
+            return
         elsewhere = e.field(b, WARP, e.warp, "others")
         for k in self.pending[block.index]:
             elsewhere = b.or_(elsewhere, b.load(self.waiting[k], typ=I32))

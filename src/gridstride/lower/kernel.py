@@ -21,6 +21,7 @@ from gridstride.lower.emitter import Emitter, SymbolTable
 from gridstride.lower.flow import Flow
 from gridstride.lower.host import compile_object, host_cpu, host_features
 from gridstride.passes.analyse_shapes import LaneLayout, ShapeAnalysis
+from gridstride.passes.find_waiting import find_waiting, gather_before_exchanges, may_split
 from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
 from gridstride.passes.select_real_calls import analyse_calls
@@ -52,6 +53,7 @@ class KernelCode:
     sites: list[list[Any]]
     suspends: bool
     calls: bool
+    merge: list[tuple[int, int]]
     traits: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -158,6 +160,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[s
         "sites": [_site(s) for s in functions[0].sites],
         "suspends": stack or bool(flows[0].resumes),
         "calls": stack,
+        "merge": [] if stack else flows[0].merge_table() if flows[0].splits else [],
         "traits": traits,
     }
     return fields, str(llvm_module)
@@ -190,10 +193,22 @@ def _lower_function(
     live = liveness(function)
     latches = {loop.latch.index for loop in loops if loop.latch is not None and loop.latch.index >= 0}
     spinning = _spinning_latches(function, loops)
-    shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=bool(spinning) or stack).run()
+    splits = bool(spinning) or stack
+    shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=splits).run()
+    pending = find_waiting(function.blocks, shapes.divergent, latches)
+    if may_split(function, pending) or splits:
+        splits = True
+        gather_before_exchanges(function)
+        loops = order_blocks(function)
+        webs = split_webs(function)
+        live = liveness(function)
+        latches = {loop.latch.index for loop in loops if loop.latch is not None and loop.latch.index >= 0}
+        spinning = _spinning_latches(function, loops)
+        shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=True).run()
+        pending = find_waiting(function.blocks, shapes.divergent, latches)
     emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack)
     _fix_parameters(emitter, function)
-    flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches)
+    flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits)
     flow.run()
     return flow, _traits(function, bool(spinning))
 

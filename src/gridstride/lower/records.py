@@ -162,6 +162,8 @@ SCHEDULE = Record(
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
     "calls:i32",  # functions are called for real: frames have to be made
     "hash_bytes:i64",  # of a frame, to tell whether a group is still where it was
+    "merge:ptr",  # two i64 a place of a frame that differs between lanes: offset, bytes of a lane (0: a mask)
+    "merge_count:i32",  # 0: groups of lanes are never merged
     "straight:i32",  # the kernel never suspends: one call runs all warps of a block
     "wait_start:i64",
 )

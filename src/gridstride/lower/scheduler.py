@@ -40,9 +40,10 @@ def build_scheduler() -> ir.Module:
     """The LLVM module with `run(worker, schedule, pool) -> i32`: 0 when all blocks are done, 1 when stopped."""
     module = ir.Module("scheduler")
     start = _start_block(module)
-    split = _split(module)
-    barriers = _release_barriers(module)
-    syncs = _release_warp_syncs(module)
+    others = _tell_others(module)
+    split, merge = _split(module, others), _merge(module, others)
+    barriers = _release_barriers(module, merge)
+    syncs = _release_warp_syncs(module, merge)
     run_block = _run_block(module, _settle(module), split, barriers, syncs)
     _run(module, start, run_block)
     return module
@@ -107,7 +108,7 @@ def _start_block(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _split(module: ir.Module) -> ir.Function:
+def _split(module: ir.Module, others: ir.Function) -> ir.Function:
     """split(schedule, block, warp): lanes that wait elsewhere in the kernel become a group of their own."""
     f = NativeFunction(module, "split", "void", ["ptr", "ptr", "ptr"], attributes=("noinline",))
     schedule, block, warp = f.args
@@ -140,10 +141,18 @@ def _split(module: ir.Module) -> ir.Function:
     with f.count_to(f.get(SCHEDULE, schedule, "wait_count")) as k:
         f.store(f.const("i32", 0), warp + (start + k.to("i64") * 4))
     f.add_to(BLOCK, block, "live_threads", 1)
-    # every group knows which lanes of its warp are in others
-    index = f.get(WARP, warp, "index")
-    everyone = f.variable("i32", 0)
+    f.call(others, schedule, block, f.get(WARP, warp, "index"))
+    f.ret()
+    return f.function
+
+
+def _tell_others(module: ir.Module) -> ir.Function:
+    """tell_others(schedule, block, index): every group of warp `index` learns which lanes of it are in other groups."""
+    f = NativeFunction(module, "tell_others", "void", ["ptr", "ptr", "i32"], attributes=("noinline",))
+    schedule, block, index = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
     total = f.get(BLOCK, block, "context_count")
+    everyone = f.variable("i32", 0)
     with f.count_to(total) as k:
         other = first + k.to("i64") * frame
         same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").ne(DONE)
@@ -156,7 +165,47 @@ def _split(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _release_barriers(module: ir.Module) -> ir.Function:
+def _merge(module: ir.Module, others: ir.Function) -> ir.Function:
+    """merge(schedule, block, index): groups of warp `index` that would go on at the same place become one."""
+    f = NativeFunction(module, "merge", "void", ["ptr", "ptr", "i32"], attributes=("noinline",))
+    schedule, block, index = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    table, entries = f.get(SCHEDULE, schedule, "merge"), f.get(SCHEDULE, schedule, "merge_count")
+    total = f.get(BLOCK, block, "context_count")
+    f.ret_if(entries.eq(0))
+    with f.count_to(total) as k:
+        warp = first + k.to("i64") * frame
+        with f.if_(f.get(WARP, warp, "index").eq(index) & f.get(WARP, warp, "state").eq(RUNNABLE) & (f.get(WARP, warp, "resume") > 1)):
+            with f.count_to(total) as j:
+                other = first + j.to("i64") * frame
+                same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(RUNNABLE)
+                with f.if_((j > k) & same & f.get(WARP, other, "resume").eq(f.get(WARP, warp, "resume"))):
+                    _take_over(f, warp, other, table, entries)
+                    f.add_to(BLOCK, block, "live_threads", 0xFFFFFFFF)
+    f.call(others, schedule, block, index)
+    f.ret()
+    return f.function
+
+
+def _take_over(f: NativeFunction, warp: Native, other: Native, table: Native, entries: Native) -> None:
+    """The lanes of `other` go on in `warp`."""
+    lanes = f.get(WARP, other, "alive")
+    for name in ("alive", "active", "pending"):
+        f.put(WARP, warp, name, f.get(WARP, warp, name) | f.get(WARP, other, name))
+    f.put(WARP, other, "state", DONE)
+    with f.count_to(entries) as n:
+        place = f.load("i64", table, n.to("i64") * 16)
+        size = f.load("i64", table, n.to("i64") * 16 + 8)
+        with f.if_(size.eq(0)):
+            mixed = (f.load("i32", warp, place) & ~lanes) | (f.load("i32", other, place) & lanes)
+            f.store(mixed, warp, place)
+        with f.if_(size.ne(0)):
+            with f.each_lane(lanes) as lane:
+                at = place + lane.to("i64") * size
+                f.intrinsic("llvm.memcpy.p0.p0.i64", "void", warp + at, other + at, size, f.const("i1", 0))
+
+
+def _release_barriers(module: ir.Module, merge: ir.Function) -> ir.Function:
     """release_barriers(schedule, block) -> number of groups let go."""
     f = NativeFunction(module, "release_barriers", "i32", ["ptr", "ptr"], attributes=("noinline",))
     schedule, block = f.args
@@ -186,6 +235,9 @@ def _release_barriers(module: ir.Module) -> ir.Function:
         complete = f.b.select(whole.v, (everyone_waits & alone).v, (arrived >= expected).v)
         with f.if_(Native(f, complete)):
             _let_go(f, schedule, block, number, released)
+    with f.if_(released.get().ne(0) & (count > f.get(SCHEDULE, schedule, "warps"))):
+        with f.count_to(f.get(SCHEDULE, schedule, "warps")) as k:
+            f.call(merge, schedule, block, k)
     f.ret(released.get())
     return f.function
 
@@ -218,7 +270,7 @@ def _let_go(f: NativeFunction, schedule: Native, block: Native, number: Native, 
     f.put(BLOCK, block, "bar_arrived", f.const("i32", 0), number.to("i64"))
 
 
-def _release_warp_syncs(module: ir.Module) -> ir.Function:
+def _release_warp_syncs(module: ir.Module, merge: ir.Function) -> ir.Function:
     """release_warp_syncs(schedule, block) -> number of groups let go.
 
     A group at bar.warp.sync goes on when every lane that its mask names is at one with the same mask, or has ended.
@@ -247,6 +299,7 @@ def _release_warp_syncs(module: ir.Module) -> ir.Function:
                     with f.if_(same & f.get(WARP, other, "sync_mask").eq(mask)):
                         f.put(WARP, other, "state", RUNNABLE)
                         released.set(released.get() + 1)
+                f.call(merge, schedule, block, index)
     f.ret(released.get())
     return f.function
 
@@ -330,6 +383,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
         released.set(f.call(barriers, schedule, block))
         with f.if_((f.get(BLOCK, block, "context_count") > warps) | waiting_sync.get().ne(0)):
             released.set(released.get() + f.call(syncs, schedule, block))
+        live.set(f.get(BLOCK, block, "live_threads"))
         nothing = moved.get().eq(0) & released.get().eq(0)
         with f.if_(~nothing):
             stalls.set(0)

@@ -269,6 +269,8 @@ class _Launch:
         schedule["locals_clear"] = 0 if self.code.calls else shape.locals
         schedule["straight"] = int(not self.code.suspends)
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
+        self.merge = np.array(self.code.merge or [(0, 0)], dtype=np.int64)
+        schedule["merge"], schedule["merge_count"] = self.merge.ctypes.data, len(self.code.merge)
         if self.options.seed is not None:
             rng = np.random.default_rng(self.options.seed)
             self.block_order = rng.permutation(self.blocks).astype(np.int64)
