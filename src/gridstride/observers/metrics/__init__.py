@@ -1,0 +1,1 @@
+"""Counters as Nsight Compute reads them, from counts that native code makes at each access."""
