@@ -205,7 +205,7 @@ class _Checker:
         elif isinstance(operand, ptx.Immediate):
             if kind.kind == "f" and operand.value:
                 self.fail(f"the integer {operand.value} is no .{kind.name}; write a decimal point, or the bits as 0f… or 0d…")
-            if kind.kind == "p" and operand.value not in (0, 1):
+            if kind.kind == "p" and operand.value not in (0, 1, -1):  # compilers write true as -1
                 self.fail(f"{operand.value} is no predicate")
         elif isinstance(operand, ptx.FloatImmediate):
             if kind.kind not in "fb" or kind.bits not in (32, 64):
