@@ -79,7 +79,7 @@ def _extended(e: Emitter, address: Value) -> Value:
     """A 32-bit address as 64 bits. An affine one stays affine: where its 32-bit sum would wrap, the 64-bit sum is
     out of bounds and the exact addresses are looked at."""
     if address.shape.kind == "affine":
-        base = e.b.zext(address.parts[0], I64)
+        base = e.b.sext(address.parts[0], I64)  # a row that begins below zero may reach inside
         return Value(address.shape, "i64", (base, *[e.b.sext(p, I64) for p in address.parts[1:]]))
     return e.values.convert(address, "i64")
 
@@ -145,9 +145,16 @@ def _resolve_arguments(e: Emitter, t: Target, where: ir.Value, size: int, align:
     return [e.worker, e.block, e.warp, ir.Constant(I32, t.op.site), where, e.active, *constants]
 
 
+def _exact(e: Emitter, t: Target) -> ir.Value:
+    """The addresses of all lanes; what has 32 bits wraps there (see `_extended`)."""
+    if t.narrow is None or t.narrow.shape == UNIFORM:
+        return e.values.vector(t.address)
+    return e.b.zext(e.values.vector(t.narrow), vector_type("i64"))
+
+
 def resolved(e: Emitter, t: Target, offset: int = 0, size: int | None = None) -> ir.Value:
     """Host addresses of all lanes, after the exact checks; leaves the kernel where they fail."""
-    addresses = e.values.vector(e.values.plus_constant(t.address, offset))
+    addresses = _plus(e, _exact(e, t), offset)
     align = t.bytes if offset == 0 else size or t.bytes  # of an access in pieces the first is as aligned as the whole
     hosts = call_runtime(e, "resolve", _resolve_arguments(e, t, addresses, size or t.bytes, align))
     e.stop_if_faulted()
@@ -163,7 +170,7 @@ def _word_by_word(e: Emitter, t: Target) -> bool:
 def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
     size = t.bits // 8
     if t.count == 1 and not _word_by_word(e, t):
-        loaded = call_runtime(e, f"slow_load{t.bits}", _resolve_arguments(e, t, e.values.vector(t.address), t.bytes, t.bytes))
+        loaded = call_runtime(e, f"slow_load{t.bits}", _resolve_arguments(e, t, _exact(e, t), t.bytes, t.bytes))
         e.stop_if_faulted()
         return [loaded]
     if not _word_by_word(e, t):
@@ -177,7 +184,7 @@ def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
 def _slow_store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     size = t.bits // 8
     if t.count == 1 and not _word_by_word(e, t):
-        call_runtime(e, f"slow_store{t.bits}", [*_resolve_arguments(e, t, e.values.vector(t.address), t.bytes, t.bytes), values[0]])
+        call_runtime(e, f"slow_store{t.bits}", [*_resolve_arguments(e, t, _exact(e, t), t.bytes, t.bytes), values[0]])
         e.stop_if_faulted()
         return
     if not _word_by_word(e, t):
@@ -393,6 +400,7 @@ def either(
 def load(e: Emitter, op: Op) -> None:
     """Lower ld."""
     t = target_of(e, op)
+    count(e, t)
     if t.address.shape == UNIFORM and t.space != "local" and not _per_lane(e, op):
         elements = _load_uniform(e, t)
         make = uniform
@@ -400,6 +408,13 @@ def load(e: Emitter, op: Op) -> None:
         elements = _load_lanes(e, t)
         make = varying
     _set_elements(e, op, t, elements, make)
+
+
+def count(e: Emitter, t: Target) -> None:
+    if e.counting:
+        from gridstride.lower.counting import count_access
+
+        count_access(e, t)
 
 
 def _per_lane(e: Emitter, op: Op) -> bool:
@@ -561,6 +576,7 @@ def _load_local(e: Emitter, t: Target) -> list[ir.Value]:
 def store(e: Emitter, op: Op) -> None:
     """Lower st."""
     t = target_of(e, op)
+    count(e, t)
     access = op.access
     assert access is not None
     values = [e.observed(a, f"i{access.element.bits}" if access.element.bits >= 8 else "i8") for a in op.args[1:]]
