@@ -2,7 +2,8 @@
 
 The condition code's carry flag is an ordinary value here: forms with `cc` return (result, carry out), and addc, subc
 and madc take the carry in as one more argument at the end. Whoever emits the instructions keeps the flag in between.
-For subtractions it holds the borrow.
+A subtraction is the addition of the complement: its flag is 1 where nothing was borrowed. So the H200 has it, and NVIDIA's
+128-bit division relies on it by reading with addc what subc left.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def _add(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, carry: ir.Value | None
     return (total, out) if "cc" in form else total
 
 
-def _sub(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, borrow: ir.Value | None) -> _Result:
+def _sub(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, carry: ir.Value | None) -> _Result:
     total = cx.b.sub(a, b)
-    out = cx.b.icmp_unsigned("<", a, b)
-    if borrow is not None:
-        total_with = cx.b.sub(total, cx.b.zext(borrow, total.type))
-        out = cx.b.or_(out, cx.b.icmp_unsigned("<", total, total_with))
+    borrowed = cx.b.icmp_unsigned("<", a, b)
+    if carry is not None:
+        total_with = cx.b.sub(total, cx.b.zext(cx.b.not_(carry), total.type))
+        borrowed = cx.b.or_(borrowed, cx.b.icmp_unsigned("<", total, total_with))
         total = total_with
-    return (total, out) if "cc" in form else total
+    return (total, cx.b.not_(borrowed)) if "cc" in form else total
 
 
 @operation("add", types=_TYPES, modifiers="cc", operands="0 pred = 0 0", section="9.7.2.1", meaning=reference.add_carry)
@@ -56,8 +57,8 @@ def sub_cc(cx: Lanes, form: Form, a: ir.Value, b: ir.Value) -> _Result:
 
 @operation("subc", types=_TYPES, operands="0 = 0 0 pred", section="9.7.2.4", meaning=reference.sub_borrow)
 @operation("subc", types=_TYPES, modifiers="cc", operands="0 pred = 0 0 pred", section="9.7.2.4", meaning=reference.sub_borrow)
-def subc(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, borrow: ir.Value) -> _Result:
-    return _sub(cx, form, a, b, borrow)
+def subc(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, carry: ir.Value) -> _Result:
+    return _sub(cx, form, a, b, carry)
 
 
 @operation("mad", types=_TYPES, modifiers="lo|hi cc", operands="0 pred = 0 0 0", section="9.7.2.5", meaning=reference.mad_carry)

@@ -151,7 +151,7 @@ def clmad(form: Form, a: int, b: int, c: int) -> int:
     return wrap(product >> 64 if "hi" in form else product, 64) ^ c
 
 
-# Carries. Operations with `cc` also return the carry or borrow out.
+# Carries. Operations with `cc` also return the carry out; a subtraction adds the complement (and 1 unless a carry says otherwise).
 
 
 def _with_carry(form: Form, total: int) -> int | Bits2:
@@ -163,8 +163,8 @@ def add_carry(form: Form, a: int, b: int, carry: int = 0) -> int | Bits2:
     return _with_carry(form, a + b + carry)
 
 
-def sub_borrow(form: Form, a: int, b: int, borrow: int = 0) -> int | Bits2:
-    return _with_carry(form, a - b - borrow)
+def sub_borrow(form: Form, a: int, b: int, carry: int = 1) -> int | Bits2:
+    return _with_carry(form, a + wrap(~b, form.type.bits) + carry)
 
 
 def mad_carry(form: Form, a: int, b: int, c: int, carry: int = 0) -> int | Bits2:

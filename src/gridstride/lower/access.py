@@ -410,6 +410,15 @@ def load(e: Emitter, op: Op) -> None:
     _set_elements(e, op, t, elements, make)
 
 
+def combines(t: Target) -> bool:
+    """Whether an atomic is an integer reduction to one address: all lanes' operands can be brought as one."""
+    op = t.op
+    assert op.access is not None
+    kind = op.access.element
+    unused = not op.results or op.results[0] is None
+    return unused and t.address.shape == UNIFORM and kind.kind in "sub" and kind.bits <= 64 and op.info in ("add", "and", "or", "xor", "min", "max")
+
+
 def count(e: Emitter, t: Target) -> None:
     if e.counting:
         from gridstride.lower.counting import count_access

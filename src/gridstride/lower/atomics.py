@@ -12,14 +12,13 @@ from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Op
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
-from gridstride.lower.access import Target, either, resolved, shared_lanes_ok, shared_offsets, target_of
+from gridstride.lower.access import Target, combines, count, either, resolved, shared_lanes_ok, shared_offsets, target_of
 from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.values import canonical_nan, varying
 from gridstride.lower.records import BLOCK, WORKER
-from gridstride.passes.analyse_shapes import UNIFORM
 
 _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
 
@@ -30,11 +29,12 @@ def lower(e: Emitter, op: Op) -> None:
     kind = op.access.element
     t = target_of(e, op)
     t = Target(op, t.space, t.address, t.narrow, kind.bits, 1, t.aligned)
+    count(e, t)
     hosts = _hosts(e, t)
     values = [e.values.vector(e.observed(a, f"i{kind.bits}")) for a in op.args[1:]]
     unused = not op.results or op.results[0] is None
     mask = e.active
-    if unused and t.address.shape == UNIFORM and kind.kind in "sub" and kind.bits <= 64 and op.info in ("add", "and", "or", "xor", "min", "max"):
+    if combines(t):
         values, mask = [_combined(e, op.info, kind, values[0])], e.b.and_(e.active, e.b.neg(e.active))
     function = _function(e.module, op.info, kind, not unused, flush=t.space == "flat" and kind.name == "f32")
     old = e.b.call(function, [e.worker, hosts, mask, *values])

@@ -47,7 +47,7 @@ class SymbolTable:
 class Emitter:
     """State of the lowering of one kernel."""
 
-    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str, stack: bool = False) -> None:
+    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str, stack: bool = False, counting: bool = False) -> None:
         self.function = function
         self.shapes = shapes
         self.live = live
@@ -76,6 +76,7 @@ class Emitter:
         self.active: ir.Value = ir.Constant(I32, 0)
         self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
         self.stack = stack
+        self.counting = counting
         self.frame = self.warp  # where saved registers are relative to
         if stack:
             start = self.field(self.initial, WARP, self.warp, "frame")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind, Op
-from gridstride.lower import calls
+from gridstride.lower import calls, counting
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.values import part_types
@@ -26,9 +26,10 @@ RESUME_START, RESUME_WAITING = 0, 1
 class Flow:
     """Emits the function's blocks; `emit_op` lowers everything that is not control flow."""
 
-    def __init__(self, emitter: Emitter, emit_op: Callable[[Op], None], spinning: set[int], latches: set[int], pending: list[set[int]], splits: bool) -> None:
+    def __init__(self, emitter: Emitter, emit_op: Callable[[Op], None], spinning: set[int], latches: set[int], pending: list[set[int]], splits: bool, first_number: int = 0) -> None:
         self.e = emitter
         self.emit_op = emit_op
+        self.first_number = first_number  # of this function's blocks among all of the kernel's
         self.spinning = spinning  # latches at which a warp may wait for others
         self.latches = latches
         self.blocks = emitter.function.blocks
@@ -101,6 +102,8 @@ class Flow:
         for block in self.blocks:
             e.b.position_at_end(self.bodies[block.index])
             self._enter(block)
+            if e.counting:
+                counting.count_block(e, self.first_number + block.index)
             e.cache = {}
             e.current_live_out = e.live.live_out[block.index]
             for op in block.ops[:-1]:
@@ -251,6 +254,8 @@ class Flow:
         condition = b.bitcast(e.lane_vector(op.args[0], "i1"), I32)
         taken = b.and_(e.active, condition)
         other = b.and_(e.active, b.not_(condition))
+        if e.counting:
+            counting.count_divergence(e, block, taken, other)
         masks = {block.targets[0].index: taken, block.targets[1].index: other}
         (low, low_mask), (high, high_mask) = sorted(masks.items(), key=lambda item: item[0])
         nothing = ir.Constant(I32, 0)

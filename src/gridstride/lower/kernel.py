@@ -21,6 +21,7 @@ from gridstride.lower.emitter import Emitter, SymbolTable
 from gridstride.lower.flow import Flow
 from gridstride.lower.host import compile_object, host_cpu, host_features
 from gridstride.passes.analyse_shapes import LaneLayout, ShapeAnalysis
+from gridstride.passes.drop_unused_results import drop_unused_results
 from gridstride.passes.find_waiting import find_waiting, gather_before_exchanges, may_split
 from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
@@ -54,6 +55,7 @@ class KernelCode:
     suspends: bool
     calls: bool
     merge: list[tuple[int, int]]
+    instructions: list[list[list[Any]]]  # of each block: PTX line, file, line, opcode, site (-1: none), kind; only if it counts
     traits: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -91,14 +93,14 @@ def shared_layout(shared: Mapping[str, Variable]) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def compile_kernel(module: Module, name: str, layout: LaneLayout) -> KernelCode:
-    """Native code of entry `name`, from the cache or made anew."""
+def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool = False) -> KernelCode:
+    """Native code of entry `name`, from the cache or made anew. `profile`: it counts."""
     cache = DiskCache("native", limit_bytes=512 << 20)
-    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
+    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, profile, host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
     kept = cache.get(key)
     if kept is not None:
         return KernelCode.from_json(kept)
-    code = _compile(module, name, layout)
+    code = _compile(module, name, layout, profile)
     cache.put(key, code.as_json())
     return code
 
@@ -114,15 +116,15 @@ def code_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _compile(module: Module, name: str, layout: LaneLayout) -> KernelCode:
-    code, text = lower_to_llvm(module, name, layout)
+def _compile(module: Module, name: str, layout: LaneLayout, profile: bool) -> KernelCode:
+    code, text = lower_to_llvm(module, name, layout, profile)
     lines = text.count("\n")
     # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long
     image = compile_object(text, level=2 if lines < SLOW_PASSES_UP_TO else 1, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
     return KernelCode(image, **code)
 
 
-def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[str, Any], str]:
+def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
     functions = _select_all(module, name)
     stack = len(functions) > 1
@@ -133,12 +135,14 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[s
     indices = {n: k for k, n in enumerate(names)}
     llvm_module = ir.Module(name)
     flows, made = [], {}
+    instructions: list[list[list[Any]]] = []
     traits = dict.fromkeys(("spins", "ordered", "atomics_used", "float_atomics", "barriers"), False)
     for function in functions:
         symbols = SymbolTable(indices, shared_offsets, *parameter_layout(function.parameters), numbers)
         native = f"function.{function.name}" if stack else "kernel"
-        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack)
+        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions))
         flows.append(flow)
+        instructions += [_instructions(block.ops) for block in function.blocks]
         traits = {k: v or own[k] for k, v in traits.items()}
         made[0 if function.entry else numbers[function.name]] = native
     frames = [-(-f.frame_bytes // 64) * 64 for f in flows]
@@ -160,6 +164,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout) -> tuple[dict[s
         "sites": [_site(s) for s in functions[0].sites],
         "suspends": stack or bool(flows[0].resumes),
         "calls": stack,
+        "instructions": instructions if profile else [],
         "merge": [] if stack else flows[0].merge_table() if flows[0].splits else [],
         "traits": traits,
     }
@@ -186,8 +191,9 @@ def _select_all(module: Module, name: str) -> list[Function]:
 
 
 def _lower_function(
-    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool
+    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int
 ) -> tuple[Flow, dict[str, Any]]:
+    drop_unused_results(function)
     loops = order_blocks(function)
     webs = split_webs(function)
     live = liveness(function)
@@ -206,11 +212,22 @@ def _lower_function(
         spinning = _spinning_latches(function, loops)
         shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=True).run()
         pending = find_waiting(function.blocks, shapes.divergent, latches)
-    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack)
+    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack, profile)
     _fix_parameters(emitter, function)
-    flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits)
+    flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits, first_number)
     flow.run()
     return flow, _traits(function, bool(spinning))
+
+
+def _instructions(ops: list[Op]) -> list[list[Any]]:
+    """PTX line, source file and line, opcode, site, and "unused" for an atomic whose old value nobody reads."""
+    found = []
+    for op in ops:
+        if op.line and (op.form is not None or op.kind is Kind.BRANCH):
+            text = op.form.text if op.form is not None else "bra"
+            unused = op.kind is Kind.ATOMIC and (not op.results or op.results[0] is None)
+            found.append([op.line, op.loc.file if op.loc else None, op.loc.line if op.loc else None, text, op.site, "unused" if unused else ""])
+    return found
 
 
 def _site(site: Any) -> list[Any]:

@@ -85,7 +85,7 @@ WORKER = Record(
     "cooperative:i64",
     "frame_bytes:i64",
     "threads_done:i64",
-    "warp_base:ptr",
+    "counters:ptr",  # i64: three an access or branch, then two a block of the kernel (see lower/counting.py)
 )
 
 BLOCK = Record(

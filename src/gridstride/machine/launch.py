@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import LaunchError, UnsupportedError
 from gridstride.findings import Dim3
+from gridstride.lower.counting import PER_BLOCK, PER_SITE
 from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
 from gridstride.lower.kernel import KernelCode, code_fingerprint
 from gridstride.lower.records import BLOCK, POOL, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
@@ -46,6 +47,18 @@ class LaunchOptions:
     budget: int | None = None
     cooperative: bool = False
     cluster: Dim3 | None = None
+    profile: bool = False
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a profiled launch counted, summed over its workers: `sites` (accesses and branches, see lower/counting.py)
+    and `blocks` (executions, lanes), and the code they belong to."""
+
+    code: KernelCode
+    file_names: Mapping[int, str]
+    sites: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,7 @@ class LaunchOutcome:
     blocks: int
     warps: int
     threads: int
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +154,7 @@ class _Worker:
     record: RecordView
     pool: RecordView
     memory: mmap.mmap
+    counters: npt.NDArray[np.int64]
     keep: list[Any] = field(default_factory=list)
 
 
@@ -195,7 +210,7 @@ def launch(
         raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
     shared = _shared_functions()
     layout = LaneLayout.of(block)
-    loaded = entry.code(layout)
+    loaded = entry.code(layout, options.profile)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
@@ -243,10 +258,16 @@ class _Launch:
             if faulty is not None:
                 names = {**{a.address: n for n, a in globals_.items()}, **names}
                 raise explain_fault(self, kernel, faulty.record, names, host.assertion)
-            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads)
+            counts = self._counts(workers) if self.options.profile else None
+            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads, counts)
         finally:
             host.close()
             self.memory.free(held)
+
+    def _counts(self, workers: list[_Worker]) -> Counts:
+        total = np.sum([w.counters for w in workers], axis=0)
+        border = len(self.code.sites) * PER_SITE
+        return Counts(self.code, self.program.file_names, total[:border].reshape(-1, PER_SITE), total[border:].reshape(-1, PER_BLOCK))
 
     # ---- records ---------------------------------------------------------------------------------------------
 
@@ -305,7 +326,9 @@ class _Launch:
         area = mmap.mmap(-1, self.shape.stride * limit, flags=flags)
         data = np.frombuffer(area, np.uint8)
         pool["first"], pool["stride"], pool["limit"] = data.ctypes.data, self.shape.stride, limit
-        worker = _Worker(record, pool, area, [slots, runtime, data, table, symbols])
+        counters = np.zeros(len(self.code.sites) * PER_SITE + len(self.code.instructions) * PER_BLOCK, np.int64)
+        record["counters"] = counters.ctypes.data
+        worker = _Worker(record, pool, area, counters, [slots, runtime, data, table, symbols])
         self._prepare_blocks(data, limit)
         return worker
 

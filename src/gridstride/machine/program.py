@@ -83,13 +83,14 @@ class Entry:
         """Bytes of shared memory that the kernel declares."""
         return shared_layout(select_operations(self.program.module, self.name).shared)[1]
 
-    def code(self, layout: LaneLayout) -> LoadedCode:
+    def code(self, layout: LaneLayout, profile: bool = False) -> LoadedCode:
         """Native code for a lane layout; made (or fetched from the cache) on first use."""
-        if layout.name not in self._codes:
-            made = compile_kernel(self.program.module, self.name, layout)
+        key = f"{layout.name} {profile}"
+        if key not in self._codes:
+            made = compile_kernel(self.program.module, self.name, layout, profile)
             tracker, addresses = load_object(f"kernel{next(_numbers)}", made.image, ["kernel"])
-            self._codes[layout.name] = LoadedCode(made, addresses["kernel"], tracker)
-        return self._codes[layout.name]
+            self._codes[key] = LoadedCode(made, addresses["kernel"], tracker)
+        return self._codes[key]
 
 
 class Program:
