@@ -21,7 +21,7 @@ from gridstride.findings import Dim3
 from gridstride.lower.counting import PER_BLOCK, PER_SITE
 from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
 from gridstride.lower.kernel import KernelCode, code_fingerprint
-from gridstride.lower.records import BLOCK, POOL, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
+from gridstride.lower.records import BLOCK, FAULT_INTERRUPTED, POOL, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
 from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
 from gridstride.machine.devices import DeviceSpec
@@ -249,12 +249,15 @@ class _Launch:
             table = np.ascontiguousarray(self.memory.table())
             count = self._worker_count()
             schedule = self._schedule()
+            schedule["workers"] = count
             workers = [self._worker(k, count, held.address, symbols, table, host) for k in range(count)]
             started = time.perf_counter()
             self._run(workers, schedule)
             seconds = time.perf_counter() - started
             host.flush(stdout)
-            faulty = next((w for w in workers if w.record["fault_code"]), None)
+            # a worker with a fault stops the others: theirs is then only the interruption
+            faults = [w for w in workers if w.record["fault_code"]]
+            faulty = min(faults, key=lambda w: w.record["fault_code"] == FAULT_INTERRUPTED, default=None)
             if faulty is not None:
                 names = {**{a.address: n for n, a in globals_.items()}, **names}
                 raise explain_fault(self, kernel, faulty.record, names, host.assertion)
