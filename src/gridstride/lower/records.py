@@ -151,6 +151,9 @@ SCHEDULE = Record(
     "kernel:ptr",
     "next:i64",  # place in the order of the next block to start; all workers draw from it
     "total:i64",
+    "steps:i64",  # of all blocks; its low bits count workers of whose blocks none has moved since (see `_run`)
+    "finished:i64",  # workers that have no more blocks
+    "workers:i32",
     "order:ptr",  # i64 a block: the order in which they start; null: ascending
     "warp_order:ptr",  # i32 a warp: the order in which a block's warps run; null: ascending
     "last_alive:i32",  # lanes of a block's last warp

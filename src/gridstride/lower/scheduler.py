@@ -8,6 +8,8 @@ with a deadlock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from gridstride.lower.barriers import ARRIVE, OR, POPC
@@ -33,7 +35,9 @@ FREE, RUNNING = 0, 1
 FINISHED, STALLED, ABORTED = 0, 1, 2
 STALLS_BEFORE_OTHERS = 4
 STALLS_WITH_CHANGES = 64
-ROUNDS_TO_DEADLOCK = 64
+QUIET_ROUNDS = 16  # of all of a worker's blocks, before it takes itself for stuck
+STUCK_BITS = 16
+STUCK_MASK = (1 << STUCK_BITS) - 1
 
 
 def build_scheduler() -> ir.Module:
@@ -387,6 +391,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
         nothing = moved.get().eq(0) & released.get().eq(0)
         with f.if_(~nothing):
             stalls.set(0)
+            f.put(BLOCK, block, "progress", 0)
         with f.if_(nothing):
             stalls.set(stalls.get() + 1)
             changed = f.get(WORKER, worker, "changes").ne(changes)
@@ -397,6 +402,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                 f.ret(ABORTED)
                 f.b.position_at_end(f.block("dead"))
             all_stuck = stuck.get().eq(yielded.get()) & ~changed
+            # rounds that brought nothing, one after the other
             f.put(BLOCK, block, "progress", all_stuck.select(f.get(BLOCK, block, "progress") + 1, f.const("i64", 0)))
             f.ret_if(stalls.get() >= patience, f.const("i32", STALLED))
     f.b.unreachable()
@@ -452,26 +458,41 @@ def _deadlock(f: NativeFunction, worker: Native, block: Native) -> None:
 
 
 def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
+    """run(worker, schedule, pool): start blocks and run them until there are none.
+
+    Deadlock: `steps` counts in its high bits what moves in any worker's blocks, and in its low ones the workers of whose
+    blocks none has moved in QUIET_ROUNDS since the last step. Those are as many as have not finished: nobody ever will.
+    """
     f = NativeFunction(module, "run", "i32", ["ptr", "ptr", "ptr"])
     worker, schedule, pool = f.args
     total = f.get(SCHEDULE, schedule, "total")
     order = f.get(SCHEDULE, schedule, "order")
     first, stride = f.get(POOL, pool, "first"), f.get(POOL, pool, "stride")
     limit = f.get(POOL, pool, "limit")
-    place = schedule + SCHEDULE.offset("next")
-    exhausted = f.variable("i32", 0)
+    exhausted, moved, busy = f.variable("i32", 0), f.variable("i32", 0), f.variable("i32", 0)
+    quiet, stuck = f.variable("i32", 0), f.variable("i32", 0)
+    seen = f.variable("i64", 0)
+    steps = schedule + SCHEDULE.offset("steps")
+
+    def add(name: str, value: int) -> Native:
+        place = schedule + SCHEDULE.offset(name)
+        return Native(f, f.b.atomic_rmw("add", place.v, ir.Constant(ir.IntType(64), value), "seq_cst"))
+
+    def change_steps(change: Callable[[Native], Native]) -> None:
+        with f.loop():
+            old = add("steps", 0)
+            pair = f.b.cmpxchg(steps.v, old.v, change(old).v, "seq_cst")
+            f.break_if(Native(f, f.b.extract_value(pair, 1)))
+
     f.put(POOL, pool, "open", 1)
     with f.loop():
-        busy, stalled = f.variable("i32", 0), f.variable("i32", 0)
         busy.set(0)
-        stalled.set(0)
-        patient = f.variable("i32", 0)
-        patient.set(0)
+        moved.set(0)
         with f.count_to(f.get(POOL, pool, "open")) as k:
             block = first + k.to("i64") * stride
             with f.loop():
                 with f.if_(f.get(BLOCK, block, "state").eq(FREE) & exhausted.get().eq(0)):
-                    number = Native(f, f.b.atomic_rmw("add", place.v, ir.Constant(ir.IntType(64), 1), "seq_cst"))
+                    number = add("next", 1)
                     with f.if_(number >= total):
                         exhausted.set(1)
                     with f.if_(number < total):
@@ -480,27 +501,42 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
                         with f.if_(order.to("i64").ne(0)):
                             linear.set(f.load("i64", order, number * 8))
                         f.call(start, worker, schedule, block, linear.get())
+                        moved.set(1)
                 f.break_if(f.get(BLOCK, block, "state").eq(FREE))
+                before = f.get(BLOCK, block, "progress")
                 result = f.call(run_block, worker, schedule, block)
                 f.ret_if(result.eq(ABORTED), f.const("i32", 1))
                 with f.if_(result.eq(STALLED)):
                     busy.set(busy.get() + 1)
-                    stalled.set(stalled.get() + 1)
-                    patient.set(patient.get() + (f.get(BLOCK, block, "progress") < ROUNDS_TO_DEADLOCK).to("i32"))
+                    moved.set(moved.get() | (f.get(BLOCK, block, "progress") <= before).to("i32"))
                 f.break_if(result.eq(STALLED))
                 f.put(BLOCK, block, "state", FREE)
+                moved.set(1)
         f.break_if(exhausted.get().ne(0) & busy.get().eq(0))
         # whoever waits may wait for a block that has not started
         opened = f.get(POOL, pool, "open")
-        more = exhausted.get().eq(0) & (opened < limit) & stalled.get().ne(0)
-        with f.if_(more):
+        with f.if_(exhausted.get().eq(0) & (opened < limit) & busy.get().ne(0)):
             f.put(POOL, pool, "open", opened + 1)
-        with f.if_(~more & busy.get().ne(0) & patient.get().eq(0)):
-            with f.count_to(opened) as k:
-                block = first + k.to("i64") * stride
-                with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
-                    _deadlock(f, worker, block)
-                    f.ret(1)
-                    f.b.position_at_end(f.block("dead"))
+            moved.set(1)
+        with f.if_(moved.get().ne(0)):
+            change_steps(lambda old: (old | STUCK_MASK) + 1)
+        step = add("steps", 0) >> STUCK_BITS
+        still = step.eq(seen.get()) & moved.get().eq(0)
+        seen.set(step)
+        quiet.set(still.select(quiet.get() + 1, f.const("i32", 0)))
+        stuck.set(still.select(stuck.get(), f.const("i32", 0)))
+        with f.if_(stuck.get().eq(0) & (quiet.get() >= QUIET_ROUNDS)):
+            stuck.set(1)
+            change_steps(lambda old: (old >> STUCK_BITS).eq(step).select(old + 1, old))
+        with f.if_(stuck.get().ne(0)):
+            left = f.get(SCHEDULE, schedule, "workers").to("i64") - add("finished", 0)
+            with f.if_(add("steps", 0).eq((step << STUCK_BITS) | left)):
+                with f.count_to(opened) as k:
+                    block = first + k.to("i64") * stride
+                    with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
+                        _deadlock(f, worker, block)
+                        f.ret(1)
+                        f.b.position_at_end(f.block("dead"))
+    change_steps(lambda old: (old | STUCK_MASK) + 1)  # before it is counted: what it did last is a step
+    add("finished", 1)
     f.ret(0)
-
