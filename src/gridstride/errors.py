@@ -57,3 +57,4 @@ class KernelFault(GridstrideError):
         super().__init__(message)
         self.code = code
         self.fault = fault
+        self.raw_findings: tuple[object, ...] = ()  # what a checked launch had found before it was stopped

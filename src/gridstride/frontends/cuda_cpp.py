@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import sys
@@ -116,6 +117,10 @@ class CompiledSource:
         """
         target = self.options.arch if arch is None else real_arch(arch)
         return ResourceReport(target, self._unit.resources(target, tuple(self.names)))
+
+    def cubin(self, arch: str | None = None) -> bytes:
+        """The machine code on an architecture (default: the source's own), with line information if the source was compiled with it."""
+        return self._unit.cubin(self.options.arch if arch is None else real_arch(arch), tuple(self.names))
 
 
 def compile_cuda(
@@ -271,6 +276,18 @@ class _Unit:
         if self.included.complete:
             _cache.put(key, {name: resources.to_json() for name, resources in found.items()})
         return found
+
+    def cubin(self, arch: str, expressions: tuple[str, ...]) -> bytes:
+        key = self.key("cubin", arch, expressions)
+        kept = _cache.get(key) if self.included.complete else None
+        if kept is not None:
+            return base64.b64decode(kept)
+        output, _ = self._run(arch, "cubin", expressions, (), ())
+        if output.code is None:
+            raise compile_error(self.file_name, self._diagnostics(output.log), output.log)
+        if self.included.complete:
+            _cache.put(key, base64.b64encode(output.code).decode())
+        return output.code
 
     def _run(
         self, arch: str, product: str, asked: tuple[str, ...], launched: tuple[str, ...], more_options: tuple[str, ...]

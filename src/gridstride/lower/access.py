@@ -588,6 +588,9 @@ def store(e: Emitter, op: Op) -> None:
     count(e, t)
     access = op.access
     assert access is not None
+    if access.ordering != "weak":  # somebody may wait for it: a loop that stores so is not one that only spins
+        changes = e.b.add(e.field(e.b, WORKER, e.worker, "changes"), ir.Constant(I64, 1))
+        e.put_field(WORKER, e.worker, "changes", changes)
     values = [e.observed(a, f"i{access.element.bits}" if access.element.bits >= 8 else "i8") for a in op.args[1:]]
     if access.element.bits == 128:
         whole = e.values.vector(values[0])

@@ -29,6 +29,7 @@ from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.memory import Memory
 from gridstride.machine.program import Program
+from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 from gridstride.passes.analyse_shapes import LaneLayout
 
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
@@ -48,6 +49,7 @@ class LaunchOptions:
     cooperative: bool = False
     cluster: Dim3 | None = None
     profile: bool = False
+    checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class LaunchOutcome:
     warps: int
     threads: int
     counts: Counts | None = None
+    findings: tuple[RawFinding, ...] = ()
+    receipt: CheckReceipt | None = None
 
 
 @dataclass(frozen=True)

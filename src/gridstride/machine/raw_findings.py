@@ -1,0 +1,46 @@
+"""What native code notes down when a checked launch finds something: facts, not yet told for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RawFinding:
+    """One cause, folded: repeats with the same kind, sites and severity only raise `count`.
+
+    kind: of CHECKS ("race-shared", "race-global", "uninitialised", "divergent-barrier", "warp-mask"). detail: what
+    exactly, by kind:
+      races         "write-write", "read-write", "write-read", "atomic-plain", "same-value" (two unordered plain writes
+                    of the same value: a warning), "unordered-volatile" (values exchanged by luck or lockstep: a warning)
+      uninitialised "branch", "address", "decision" (a selection or a comparison that decides an output), "output"
+      divergent-barrier  "waits-elsewhere", "goes-on", "exited" (all that is left to the absent is to exit: a note)
+      warp-mask     "reads-absent-lane", "caller-not-in-mask", "lane-elsewhere"
+    site, other_site: indices into the kernel code's sites (-1: unknown). block, thread: linear indices of the thread
+    at fault; other_block, other_thread: of the other one (-1: none). space: as in records.SPACES. address: as the
+    thread sees it. origin_site: where an undefined value came from (-1: unknown).
+    """
+
+    kind: str
+    severity: str
+    detail: str
+    site: int
+    block: int
+    thread: int
+    space: str = ""
+    address: int = 0
+    bytes: int = 0
+    other_site: int = -1
+    other_block: int = -1
+    other_thread: int = -1
+    origin_site: int = -1
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class CheckReceipt:
+    """What a checked launch looked at: warp accesses and bytes, by all threads."""
+
+    accesses: int
+    bytes: int
+    checks: tuple[str, ...]

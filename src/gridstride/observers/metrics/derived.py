@@ -1,0 +1,383 @@
+"""Metrics under plain names, made from what a launch counted: for any set of instructions (`Metrics`), for a source line
+(`LineMetrics`), for a launch (`LaunchMetrics`, which also knows the device) and for all launches of a kernel (`KernelMetrics`).
+
+A ratio whose denominator is zero is NaN: nothing of the kind happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gridstride.machine.devices import DeviceSpec, find_device
+from gridstride.machine.occupancy import Occupancy, occupancy
+from gridstride.observers.metrics.flops import FloatingCounts, count_floating
+from gridstride.observers.metrics.mix import Group, group_of
+from gridstride.observers.metrics.profile import InstructionCounts, LaunchProfile
+from gridstride.observers.metrics.roofline import Roofline
+
+SECTOR_BYTES = 32
+WARP_SIZE = 32
+_GLOBAL = ("global", "generic")
+
+
+def ratio(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What a set of instructions did. Counts are over all warps of the launch (or launches)."""
+
+    instructions: tuple[InstructionCounts, ...] = field(repr=False)
+
+    def where(self, access: str, *spaces: str) -> tuple[InstructionCounts, ...]:
+        """Instructions of one kind of access to the given spaces."""
+        return tuple(i for i in self.instructions if i.access == access and i.space in spaces)
+
+    def _total(self, quantity: str, access: str, *spaces: str) -> int:
+        return sum(getattr(i, quantity) for i in self.where(access, *spaces))
+
+    # ---- global memory -------------------------------------------------------------------------------------
+
+    @property
+    def load_requests(self) -> int:
+        """Warp-level loads from global memory."""
+        return self._total("requests", "load", *_GLOBAL)
+
+    @property
+    def load_sectors(self) -> int:
+        return self._total("sectors", "load", *_GLOBAL)
+
+    @property
+    def store_requests(self) -> int:
+        return self._total("requests", "store", *_GLOBAL)
+
+    @property
+    def store_sectors(self) -> int:
+        return self._total("sectors", "store", *_GLOBAL)
+
+    @property
+    def reduction_requests(self) -> int:
+        """Atomics on global memory whose old value nobody reads."""
+        return self._total("requests", "reduction", *_GLOBAL)
+
+    @property
+    def reduction_sectors(self) -> int:
+        return self._total("sectors", "reduction", *_GLOBAL)
+
+    @property
+    def atomic_requests(self) -> int:
+        """Atomics on global memory whose old value is read."""
+        return self._total("requests", "atomic", *_GLOBAL)
+
+    @property
+    def atomic_sectors(self) -> int:
+        return self._total("sectors", "atomic", *_GLOBAL)
+
+    @property
+    def atomic_operations(self) -> int:
+        """Threads' atomics and reductions, in global and shared memory, each counted once."""
+        return sum(i.lanes for i in self.instructions if i.access in ("atomic", "reduction"))
+
+    @property
+    def sectors_per_load(self) -> float:
+        """Sectors of a global load request: 4 where 32 lanes read 4 neighbouring bytes each."""
+        return ratio(self.load_sectors, self.load_requests)
+
+    @property
+    def sectors_per_store(self) -> float:
+        return ratio(self.store_sectors, self.store_requests)
+
+    @property
+    def load_bytes_asked(self) -> int:
+        """Bytes that threads asked for in global loads; a word that 32 lanes read counts 32 times."""
+        return sum(i.lanes * i.bytes for i in self.where("load", *_GLOBAL))
+
+    @property
+    def store_bytes_asked(self) -> int:
+        return sum(i.lanes * i.bytes for i in self.where("store", *_GLOBAL))
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes of all sectors of global memory that were asked for, before any cache."""
+        return SECTOR_BYTES * (self.load_sectors + self.store_sectors + self.reduction_sectors + self.atomic_sectors)
+
+    @property
+    def load_efficiency(self) -> float:
+        """Bytes asked for ÷ bytes moved; above 1 where lanes share a word."""
+        return ratio(self.load_bytes_asked, SECTOR_BYTES * self.load_sectors)
+
+    @property
+    def store_efficiency(self) -> float:
+        return ratio(self.store_bytes_asked, SECTOR_BYTES * self.store_sectors)
+
+    # ---- local, shared and constant memory ------------------------------------------------------------------
+
+    @property
+    def local_requests(self) -> int:
+        return self._total("requests", "load", "local") + self._total("requests", "store", "local")
+
+    @property
+    def local_sectors(self) -> int:
+        return self._total("sectors", "load", "local") + self._total("sectors", "store", "local")
+
+    @property
+    def shared_loads(self) -> int:
+        """Warp-level loads from shared memory."""
+        return self._total("executions", "load", "shared")
+
+    @property
+    def shared_stores(self) -> int:
+        return self._total("executions", "store", "shared")
+
+    @property
+    def shared_load_wavefronts(self) -> int:
+        return self._total("wavefronts", "load", "shared")
+
+    @property
+    def shared_store_wavefronts(self) -> int:
+        return self._total("wavefronts", "store", "shared")
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared loads and stores above the fewest that their widths and lanes allow."""
+        accesses = (*self.where("load", "shared"), *self.where("store", "shared"))
+        return sum(i.wavefronts - i.ideal_wavefronts for i in accesses)
+
+    @property
+    def constant_loads(self) -> int:
+        """Warp-level loads from constant memory."""
+        return self._total("executions", "load", "const")
+
+    @property
+    def constant_words(self) -> int:
+        """Distinct words of each constant load, summed: as many passes the constant cache takes."""
+        return sum(constant_passes(i) for i in self.where("load", "const"))
+
+    # ---- instructions ----------------------------------------------------------------------------------------
+
+    @property
+    def warp_instructions(self) -> int:
+        """PTX instructions that warps ran (the machine's instructions are others)."""
+        return sum(i.executions for i in self.instructions)
+
+    @property
+    def thread_instructions(self) -> int:
+        return sum(i.lanes for i in self.instructions)
+
+    @property
+    def lanes_per_instruction(self) -> float:
+        """Active lanes of an instruction, 32 at most."""
+        return ratio(self.thread_instructions, self.warp_instructions)
+
+    @property
+    def branches(self) -> int:
+        """Conditional branches that warps ran."""
+        return self.group("branch")
+
+    @property
+    def divergent_branches(self) -> int:
+        """Executions of branches at which some lanes went another way than others."""
+        return sum(i.divergent for i in self.instructions)
+
+    @cached_property
+    def instruction_mix(self) -> dict[Group, int]:
+        """Warp instructions by group, the largest first."""
+        mix: dict[Group, int] = {}
+        for i in self.instructions:
+            group = group_of(i.opcode)
+            mix[group] = mix.get(group, 0) + i.executions
+        return dict(sorted(((g, n) for g, n in mix.items() if n), key=lambda item: -item[1]))
+
+    def group(self, group: Group) -> int:
+        return self.instruction_mix.get(group, 0)
+
+    @property
+    def barriers(self) -> int:
+        """Barriers of a block that warps arrived at."""
+        return self.group("barrier")
+
+    @property
+    def shuffles(self) -> int:
+        return self.group("shuffle")
+
+    @property
+    def votes(self) -> int:
+        """Votes, matches and warp-wide reductions."""
+        return self.group("vote")
+
+    @cached_property
+    def floating(self) -> FloatingCounts:
+        return count_floating(self.instructions)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all widths, a fused multiply-add counting two."""
+        return self.floating.flops
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every metric of `PLAIN_METRICS` by its name."""
+        return {name: getattr(self, name) for name in PLAIN_METRICS}
+
+
+PLAIN_METRICS = tuple(name for name, member in vars(Metrics).items() if isinstance(member, property))
+
+
+def constant_passes(instruction: InstructionCounts) -> int:
+    """Distinct words of a constant load over its executions; where only sectors were counted, those: a lower bound."""
+    return instruction.wavefronts or max(instruction.executions, instruction.sectors)
+
+
+@dataclass(frozen=True)
+class LineMetrics(Metrics):
+    """The instructions of one line. file and line: of the source, None where PTX has no line information or this is a line of PTX;
+    ptx_lines: lines of PTX that belong to it."""
+
+    file: str | None = None
+    line: int | None = None
+    ptx_lines: tuple[int, ...] = ()
+
+
+def by_source_line(instructions: Iterable[InstructionCounts]) -> tuple[LineMetrics, ...]:
+    """The instructions gathered by source line, in the order of files and lines; those without a line come first."""
+    return _gather(instructions, lambda i: (i.file or "", i.line or 0))
+
+
+def by_ptx_line(instructions: Iterable[InstructionCounts]) -> tuple[LineMetrics, ...]:
+    """The instructions gathered by line of the PTX text."""
+    return _gather(instructions, lambda i: ("", i.ptx_line))
+
+
+def _gather(instructions: Iterable[InstructionCounts], key: Callable[[InstructionCounts], tuple[str, int]]) -> tuple[LineMetrics, ...]:
+    groups: dict[tuple[str, int], list[InstructionCounts]] = {}
+    for instruction in instructions:
+        groups.setdefault(key(instruction), []).append(instruction)
+    found = []
+    for _, members in sorted(groups.items()):
+        ptx_lines = tuple(sorted({i.ptx_line for i in members}))
+        found.append(LineMetrics(tuple(members), members[0].file, members[0].line, ptx_lines))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class LaunchMetrics(Metrics):
+    """One launch. registers are those of the profile; without them they limit nothing.
+
+    spill_bytes: bytes of registers that the compiler keeps in local memory, a thread; 0 where nobody said.
+    estimate_us: the time that a model gives for the device, None without one.
+    """
+
+    profile: LaunchProfile
+    spec: DeviceSpec
+    spill_bytes: int = 0
+    estimate_us: float | None = None
+
+    @classmethod
+    def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0, estimate_us: float | None = None) -> LaunchMetrics:
+        """The metrics of a profile, for the device that it names (`sim:h200` or `h200`)."""
+        return cls(profile.instructions, profile, find_device(profile.device.removeprefix("sim:")), spill_bytes, estimate_us)
+
+    @cached_property
+    def lines(self) -> tuple[LineMetrics, ...]:
+        return by_source_line(self.instructions)
+
+    @cached_property
+    def ptx_lines(self) -> tuple[LineMetrics, ...]:
+        return by_ptx_line(self.instructions)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, without what the system reserves."""
+        return self.profile.shared_static + self.profile.shared_dynamic
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        return occupancy(self.spec, self.profile.threads_per_block, self.profile.registers, self.shared_bytes)
+
+    @property
+    def resident_blocks(self) -> int:
+        """Blocks that the whole device holds at once."""
+        return self.occupancy.blocks * self.spec.multiprocessors
+
+    @property
+    def waves(self) -> float:
+        """How often the launch fills the device."""
+        return ratio(self.profile.blocks, self.resident_blocks)
+
+    @property
+    def tail_efficiency(self) -> float:
+        """Of the places for blocks in all waves, how many have a block: waves ÷ waves rounded up."""
+        return ratio(self.waves, math.ceil(self.waves))
+
+    @property
+    def lanes_of_a_full_warp(self) -> float:
+        """Threads ÷ warps of the launch: 32 unless the block's size is no multiple of 32."""
+        return self.profile.blocks * self.profile.threads_per_block / self.profile.warps
+
+    @property
+    def bytes_needed(self) -> int:
+        """The least that must be moved: every byte of the kernel's buffers once, or only the bytes asked for if they are fewer."""
+        asked = self.load_bytes_asked + self.store_bytes_asked + sum(
+            i.lanes * i.bytes for access in ("atomic", "reduction") for i in self.where(access, *_GLOBAL)
+        )
+        return min(asked, self.profile.footprint_bytes) if self.profile.footprint_bytes else asked
+
+    @property
+    def reads_per_byte(self) -> float:
+        """How often each byte of the kernel's buffers is loaded, counting what each warp's load moves: 32 lanes on one word read it once.
+
+        The buffers written only are in the denominator too, so this is a lower bound.
+        """
+        return ratio(SECTOR_BYTES * self.load_sectors, self.profile.footprint_bytes)
+
+    @property
+    def algorithmic_intensity(self) -> float:
+        """FLOPs ÷ bytes that must be moved."""
+        return ratio(self.flops, self.bytes_needed)
+
+    @property
+    def sector_intensity(self) -> float:
+        """FLOPs ÷ bytes of the sectors that were asked for."""
+        return ratio(self.flops, self.bytes_moved)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Where the launch stands under the device's roofs, by the sectors it moves."""
+        return Roofline.of(self.spec, self.floating, self.sector_intensity)
+
+
+@dataclass(frozen=True)
+class KernelMetrics(Metrics):
+    """All profiled launches of one kernel together."""
+
+    name: str = ""
+    launches: tuple[LaunchMetrics, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, launches: Sequence[LaunchMetrics]) -> KernelMetrics:
+        return cls(merged(i for launch in launches for i in launch.instructions), name, tuple(launches))
+
+    @cached_property
+    def lines(self) -> tuple[LineMetrics, ...]:
+        return by_source_line(self.instructions)
+
+    @cached_property
+    def ptx_lines(self) -> tuple[LineMetrics, ...]:
+        return by_ptx_line(self.instructions)
+
+
+_COUNTED = ("executions", "lanes", "requests", "sectors", "wavefronts", "ideal_wavefronts", "divergent")
+
+
+def merged(instructions: Iterable[InstructionCounts]) -> tuple[InstructionCounts, ...]:
+    """Counts of the same instruction added up, in the order of PTX lines."""
+    found: dict[tuple[Any, ...], InstructionCounts] = {}
+    for i in instructions:
+        key = (i.ptx_line, i.file, i.line, i.opcode, i.space, i.access, i.bytes)
+        known = found.get(key)
+        found[key] = i if known is None else replace(known, **{name: getattr(known, name) + getattr(i, name) for name in _COUNTED})
+    return tuple(found[key] for key in sorted(found, key=lambda k: (k[0], k[3])))
