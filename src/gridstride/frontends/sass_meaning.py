@@ -149,11 +149,13 @@ def _written(instruction: SassInstruction) -> list[str]:
 def _stride(instruction: SassInstruction, constants: dict[str, int]) -> str | None:
     """The multiplication in an address computation."""
     operands = _operands(instruction)
-    if instruction.opcode.startswith(("IMAD.WIDE", "UIMAD.WIDE")) and len(operands) >= 4:
+    if instruction.opcode.startswith(("IMAD.WIDE", "UIMAD.WIDE")) and len(operands) >= 3:
         for index, factor in ((operands[1], operands[2]), (operands[2], operands[1])):
             value = _value(factor, constants)
             if value is not None and _REGISTER.match(index) and _value(index, constants) is None:
-                return f"{_bare(index)} × {_signed(value & 0xFFFFFFFF):,} bytes"
+                # Added to a base it is an address; a product alone is any number of 64 bits.
+                unit = " bytes" if len(operands) > 3 and operands[3] not in ("RZ", "URZ") else ""
+                return f"{_bare(index)} × {_signed(value & 0xFFFFFFFF):,}{unit}"
         return None
     if instruction.opcode in ("LEA", "ULEA") and len(operands) >= 4:
         shift = next((_integer(o) for o in operands[3:] if _NUMBER.match(o)), None)
