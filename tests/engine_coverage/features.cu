@@ -80,14 +80,15 @@ extern "C" __global__ void wide_division(const long long *in, long long *out) {
   out[t] = (long long)(a / d), out[n + t] = (long long)(a % d), out[2 * n + t] = (long long)(u / v), out[3 * n + t] = (long long)(u % v);
 }
 
+// Products and sums that must not become one fma are written as _rn intrinsics.
 extern "C" __global__ void halves(const float *in, float *out) {
   THREAD;
   __half h = __float2half(in[t]), k = __float2half(in[n - 1 - t]);
   __half2 p = __halves2half2(h, k), q = __hfma2(p, p, __lowhigh2highlow(p));
   out[t] = __low2float(q) - __high2float(q);
-  out[n + t] = __half2float(hsin(h) + hexp(__hmin(h, __float2half(1.f))) * hlog2(__habs(k)));
-  out[2 * n + t] = __half2float(hsqrt(__habs(h)) / (k + h) - hrcp(k)) + (__hgt(h, k) ? 1.f : 0.f);
-  out[3 * n + t] = __half2float(__hmax_nan(h, __hsub_sat(k, h))) + __half2int_rz(h * __int2half_rn(t)) + float(__half_as_ushort(htanh_approx(k)) >> 8);
+  out[n + t] = __half2float(__hadd_rn(hsin(h), __hmul_rn(hexp(__hmin(h, __float2half(1.f))), hlog2(__habs(k)))));
+  out[2 * n + t] = __half2float(__hsub_rn(__hdiv(hsqrt(__habs(h)), __hadd_rn(k, h)), hrcp(k))) + (__hgt(h, k) ? 1.f : 0.f);
+  out[3 * n + t] = __half2float(__hmax_nan(h, __hsub_sat(k, h))) + __half2int_rz(__hmul_rn(h, __int2half_rn(t))) + float(__half_as_ushort(htanh_approx(k)) >> 8);
 }
 
 extern "C" __global__ void bfloats(const float *in, float *out) {
@@ -95,9 +96,9 @@ extern "C" __global__ void bfloats(const float *in, float *out) {
   __nv_bfloat16 h = __float2bfloat16(in[t]), k = __float2bfloat16_rz(in[n - 1 - t]);
   __nv_bfloat162 p = __halves2bfloat162(h, k), q = __hfma2(p, p, __lowhigh2highlow(p));
   out[t] = __low2float(q) - __high2float(q);
-  out[n + t] = __bfloat162float(h * k - h);
+  out[n + t] = __bfloat162float(__hsub_rn(__hmul_rn(h, k), h));
   out[2 * n + t] = __bfloat162float(hexp2(h)) + __bfloat162float(__hmin(h, k));
-  out[3 * n + t] = __bfloat162float(h / k) + (__hle(h, k) ? 2.f : 0.f);
+  out[3 * n + t] = __bfloat162float(__hdiv(h, k)) + (__hle(h, k) ? 2.f : 0.f);
 }
 
 #define PUT(expression) out[k++ * n + t] = (unsigned)(expression)
@@ -166,7 +167,7 @@ __device__ __noinline__ Results summed(Mixed m, int i) {
   r.a = m.tag + m.pair[i % 3] + m.bytes[i % 13], r.b = (short)(m.number >> 4), r.c = (long long)(m.real * 8) + m.bytes[12];
   return r;
 }
-__device__ __noinline__ int indexed(Mixed m, int i) { return ((unsigned char *)&m)[i % sizeof(Mixed)] * 3 + i; }
+__device__ __noinline__ int indexed(Mixed m, int i) { return ((unsigned char *)&m)[24 + i % 13] * 3 + i; }
 __device__ __noinline__ void swapped(Mixed *m, int &n) {
   short s = m->pair[0];
   m->pair[0] = m->pair[2], m->pair[2] = s, n += s;

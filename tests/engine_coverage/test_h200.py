@@ -16,6 +16,9 @@ import cases  # noqa: E402
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
+# Their PTX has mul.f32 and sub.f32 without rounding, which ptxas may make one fma of (PTX ISA 9.7.3.4), and does.
+CONTRACTED = {"single.jn", "single.yn"}
+
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, npt.NDArray[np.generic]]:
@@ -54,9 +57,11 @@ def test_math(label: str, measured: dict[str, npt.NDArray[np.generic]]) -> None:
     for number, names in enumerate(cases.groups(double)):
         rows = launched(module, f"math{number}", inputs, len(names) * cases.N, np.float64 if double else np.float32).reshape(len(names), -1)
         for name, row in zip(names, rows, strict=True):
-            have, want = row.view(np.uint64 if double else np.uint32), measured[f"{label}.{name}"]
-            differ = np.flatnonzero(have != want)
-            if differ.size:
-                k = int(differ[0])
-                wrong.append((name, differ.size, float(inputs[0][k]), float(inputs[1][k]), float(row[k]), float(want[k : k + 1].view(row.dtype)[0])))
+            want = measured[f"{label}.{name}"].view(row.dtype)
+            # PTX leaves the payload of an f64 NaN open; an f32 NaN's it gives (PTX ISA 9.7.3)
+            same = (row.view(f"u{row.itemsize}") == want.view(f"u{row.itemsize}")) | (double & np.isnan(row) & np.isnan(want))
+            if f"{label}.{name}" in CONTRACTED:
+                same = np.isclose(row, want, rtol=1e-6, equal_nan=True)
+            for k in np.flatnonzero(~same)[:1]:
+                wrong.append((name, int(np.sum(~same)), float(inputs[0][k]), float(inputs[1][k]), float(row[k]), float(want[k])))
     assert not wrong, f"(function, how many, x, y, have, H200): {wrong}"

@@ -426,6 +426,8 @@ class Selector(CallSelection):
                 space = base.space
             if space != base.space:
                 raise ParseError(f"PTX line {at.line}: `{at.opcode}` cannot reach `{base.name}`, which is in .{base.space}")
+        elif space == "param" and not self.source.entry:
+            space = "local"  # through the address of such a parameter
         if head == "st" and (space == "const" or (space == "param" and not (isinstance(base, AddressOf) and self.is_call_parameter(base.name)))):
             raise ParseError(f"PTX line {at.line}: `{at.opcode}`: {'constants' if space == 'const' else 'parameters of a kernel'} are only read")
         if head in ("st", "atom", "red") and operands and isinstance(operands[0], ptx.VectorOperand):

@@ -13,6 +13,7 @@ from gridstride.errors import ParseError
 from gridstride.ir.nodes import Access, AddressOf, Arg, Block, Kind, Op, Reg
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import TYPES
+from gridstride.passes.call_parameters import in_memory
 from gridstride.ptx import nodes as ptx
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def analyse_calls(module: ptx.Module) -> CallGraph:
             sites[target] = sites.get(target, 0) + 1
     large = {n for n, count in sites.items() if count > 1 and n in module.functions and len(module.functions[n].body) > MAX_INLINED_INSTRUCTIONS}
     addressed = {n for n in addressed if module.functions[n].has_body and not module.functions[n].entry}
-    return CallGraph(frozenset(_recursive(callees) | large | addressed), frozenset(addressed))
+    return CallGraph(frozenset(_recursive(callees) | large | addressed | in_memory(module)), frozenset(addressed))
 
 
 def _direct_target(module: ptx.Module, instruction: ptx.Instruction) -> str | None:
