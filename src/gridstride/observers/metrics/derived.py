@@ -1,5 +1,5 @@
-"""Metrics under plain names, made from what a launch counted: for any set of instructions (`Metrics`), for a source line
-(`LineMetrics`), for a launch (`LaunchMetrics`, which also knows the device) and for all launches of a kernel (`KernelMetrics`).
+"""Metrics under plain names, made from what a launch counted, for any set of instructions (`Metrics`) and for a line (`LineMetrics`).
+Launches and kernels have more: `launch_metrics.py`.
 
 A ratio whose denominator is zero is NaN: nothing of the kind happened.
 """
@@ -7,24 +7,21 @@ A ratio whose denominator is zero is NaN: nothing of the kind happened.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gridstride.machine.devices import DeviceSpec, find_device
-from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.observers.metrics.flops import FloatingCounts, count_floating
 from gridstride.observers.metrics.mix import Group, group_of
-from gridstride.observers.metrics.profile import InstructionCounts, LaunchProfile
-from gridstride.observers.metrics.roofline import Roofline
+from gridstride.observers.metrics.profile import InstructionCounts
 
 SECTOR_BYTES = 32
-WARP_SIZE = 32
-_GLOBAL = ("global", "generic")
+GLOBAL = ("global", "generic")
 
 
 def ratio(part: float, whole: float) -> float:
+    """part ÷ whole, NaN where there is no whole."""
     return part / whole if whole else math.nan
 
 
@@ -46,37 +43,37 @@ class Metrics:
     @property
     def load_requests(self) -> int:
         """Warp-level loads from global memory."""
-        return self._total("requests", "load", *_GLOBAL)
+        return self._total("requests", "load", *GLOBAL)
 
     @property
     def load_sectors(self) -> int:
-        return self._total("sectors", "load", *_GLOBAL)
+        return self._total("sectors", "load", *GLOBAL)
 
     @property
     def store_requests(self) -> int:
-        return self._total("requests", "store", *_GLOBAL)
+        return self._total("requests", "store", *GLOBAL)
 
     @property
     def store_sectors(self) -> int:
-        return self._total("sectors", "store", *_GLOBAL)
+        return self._total("sectors", "store", *GLOBAL)
 
     @property
     def reduction_requests(self) -> int:
         """Atomics on global memory whose old value nobody reads."""
-        return self._total("requests", "reduction", *_GLOBAL)
+        return self._total("requests", "reduction", *GLOBAL)
 
     @property
     def reduction_sectors(self) -> int:
-        return self._total("sectors", "reduction", *_GLOBAL)
+        return self._total("sectors", "reduction", *GLOBAL)
 
     @property
     def atomic_requests(self) -> int:
         """Atomics on global memory whose old value is read."""
-        return self._total("requests", "atomic", *_GLOBAL)
+        return self._total("requests", "atomic", *GLOBAL)
 
     @property
     def atomic_sectors(self) -> int:
-        return self._total("sectors", "atomic", *_GLOBAL)
+        return self._total("sectors", "atomic", *GLOBAL)
 
     @property
     def atomic_operations(self) -> int:
@@ -95,11 +92,11 @@ class Metrics:
     @property
     def load_bytes_asked(self) -> int:
         """Bytes that threads asked for in global loads; a word that 32 lanes read counts 32 times."""
-        return sum(i.lanes * i.bytes for i in self.where("load", *_GLOBAL))
+        return sum(i.lanes * i.bytes for i in self.where("load", *GLOBAL))
 
     @property
     def store_bytes_asked(self) -> int:
-        return sum(i.lanes * i.bytes for i in self.where("store", *_GLOBAL))
+        return sum(i.lanes * i.bytes for i in self.where("store", *GLOBAL))
 
     @property
     def bytes_moved(self) -> int:
@@ -261,113 +258,6 @@ def _gather(instructions: Iterable[InstructionCounts], key: Callable[[Instructio
         ptx_lines = tuple(sorted({i.ptx_line for i in members}))
         found.append(LineMetrics(tuple(members), members[0].file, members[0].line, ptx_lines))
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class LaunchMetrics(Metrics):
-    """One launch. registers are those of the profile; without them they limit nothing.
-
-    spill_bytes: bytes of registers that the compiler keeps in local memory, a thread; 0 where nobody said.
-    estimate_us: the time that a model gives for the device, None without one.
-    """
-
-    profile: LaunchProfile
-    spec: DeviceSpec
-    spill_bytes: int = 0
-    estimate_us: float | None = None
-
-    @classmethod
-    def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0, estimate_us: float | None = None) -> LaunchMetrics:
-        """The metrics of a profile, for the device that it names (`sim:h200` or `h200`)."""
-        return cls(profile.instructions, profile, find_device(profile.device.removeprefix("sim:")), spill_bytes, estimate_us)
-
-    @cached_property
-    def lines(self) -> tuple[LineMetrics, ...]:
-        return by_source_line(self.instructions)
-
-    @cached_property
-    def ptx_lines(self) -> tuple[LineMetrics, ...]:
-        return by_ptx_line(self.instructions)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block, without what the system reserves."""
-        return self.profile.shared_static + self.profile.shared_dynamic
-
-    @cached_property
-    def occupancy(self) -> Occupancy:
-        return occupancy(self.spec, self.profile.threads_per_block, self.profile.registers, self.shared_bytes)
-
-    @property
-    def resident_blocks(self) -> int:
-        """Blocks that the whole device holds at once."""
-        return self.occupancy.blocks * self.spec.multiprocessors
-
-    @property
-    def waves(self) -> float:
-        """How often the launch fills the device."""
-        return ratio(self.profile.blocks, self.resident_blocks)
-
-    @property
-    def tail_efficiency(self) -> float:
-        """Of the places for blocks in all waves, how many have a block: waves ÷ waves rounded up."""
-        return ratio(self.waves, math.ceil(self.waves))
-
-    @property
-    def lanes_of_a_full_warp(self) -> float:
-        """Threads ÷ warps of the launch: 32 unless the block's size is no multiple of 32."""
-        return self.profile.blocks * self.profile.threads_per_block / self.profile.warps
-
-    @property
-    def bytes_needed(self) -> int:
-        """The least that must be moved: every byte of the kernel's buffers once, or only the bytes asked for if they are fewer."""
-        asked = self.load_bytes_asked + self.store_bytes_asked + sum(
-            i.lanes * i.bytes for access in ("atomic", "reduction") for i in self.where(access, *_GLOBAL)
-        )
-        return min(asked, self.profile.footprint_bytes) if self.profile.footprint_bytes else asked
-
-    @property
-    def reads_per_byte(self) -> float:
-        """How often each byte of the kernel's buffers is loaded, counting what each warp's load moves: 32 lanes on one word read it once.
-
-        The buffers written only are in the denominator too, so this is a lower bound.
-        """
-        return ratio(SECTOR_BYTES * self.load_sectors, self.profile.footprint_bytes)
-
-    @property
-    def algorithmic_intensity(self) -> float:
-        """FLOPs ÷ bytes that must be moved."""
-        return ratio(self.flops, self.bytes_needed)
-
-    @property
-    def sector_intensity(self) -> float:
-        """FLOPs ÷ bytes of the sectors that were asked for."""
-        return ratio(self.flops, self.bytes_moved)
-
-    @cached_property
-    def roofline(self) -> Roofline:
-        """Where the launch stands under the device's roofs, by the sectors it moves."""
-        return Roofline.of(self.spec, self.floating, self.sector_intensity)
-
-
-@dataclass(frozen=True)
-class KernelMetrics(Metrics):
-    """All profiled launches of one kernel together."""
-
-    name: str = ""
-    launches: tuple[LaunchMetrics, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, launches: Sequence[LaunchMetrics]) -> KernelMetrics:
-        return cls(merged(i for launch in launches for i in launch.instructions), name, tuple(launches))
-
-    @cached_property
-    def lines(self) -> tuple[LineMetrics, ...]:
-        return by_source_line(self.instructions)
-
-    @cached_property
-    def ptx_lines(self) -> tuple[LineMetrics, ...]:
-        return by_ptx_line(self.instructions)
 
 
 _COUNTED = ("executions", "lanes", "requests", "sectors", "wavefronts", "ideal_wavefronts", "divergent")

@@ -40,6 +40,4 @@ class Roofline:
     @property
     def attainable_tflops(self) -> float:
         """The roof above this intensity: the lesser of the peak and intensity × bandwidth."""
-        if math.isnan(self.intensity):
-            return math.nan
-        return min(self.peak_tflops, self.intensity * self.bandwidth_gbs / 1000)
+        return math.nan if math.isnan(self.intensity) else min(self.peak_tflops, self.intensity * self.bandwidth_gbs / 1000)

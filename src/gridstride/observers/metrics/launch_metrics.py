@@ -1,0 +1,136 @@
+"""Metrics of a launch, which knows its device (`LaunchMetrics`), and of all launches of a kernel (`KernelMetrics`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridstride.machine.devices import DeviceSpec, find_device
+from gridstride.machine.occupancy import Occupancy, occupancy
+from gridstride.observers.metrics.derived import GLOBAL, SECTOR_BYTES, LineMetrics, Metrics, by_ptx_line, by_source_line, merged, ratio
+from gridstride.observers.metrics.profile import LaunchProfile
+from gridstride.observers.metrics.roof import Roofline
+
+
+@dataclass(frozen=True)
+class LaunchMetrics(Metrics):
+    """One launch. registers are those of the profile; without them they limit nothing.
+
+    spill_bytes: bytes of registers that the compiler keeps in local memory, a thread; 0 where nobody said.
+    estimate_us: the time that a model gives for the device, None without one.
+    """
+
+    profile: LaunchProfile
+    spec: DeviceSpec
+    spill_bytes: int = 0
+    estimate_us: float | None = None
+
+    @classmethod
+    def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0, estimate_us: float | None = None) -> LaunchMetrics:
+        """The metrics of a profile, for the device that it names (`sim:h200` or `h200`)."""
+        return cls(profile.instructions, profile, find_device(profile.device.removeprefix("sim:")), spill_bytes, estimate_us)
+
+    @cached_property
+    def lines(self) -> tuple[LineMetrics, ...]:
+        return by_source_line(self.instructions)
+
+    @cached_property
+    def ptx_lines(self) -> tuple[LineMetrics, ...]:
+        return by_ptx_line(self.instructions)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, without what the system reserves."""
+        return self.profile.shared_static + self.profile.shared_dynamic
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        return occupancy(self.spec, self.profile.threads_per_block, self.profile.registers, self.shared_bytes)
+
+    @property
+    def resident_blocks(self) -> int:
+        """Blocks that the whole device holds at once."""
+        return self.occupancy.blocks * self.spec.multiprocessors
+
+    @property
+    def waves(self) -> float:
+        """How often the launch fills the device."""
+        return ratio(self.profile.blocks, self.resident_blocks)
+
+    @property
+    def tail_efficiency(self) -> float:
+        """Of the places for blocks in all waves, how many have a block: waves ÷ waves rounded up."""
+        return ratio(self.waves, math.ceil(self.waves))
+
+    @property
+    def lanes_of_a_full_warp(self) -> float:
+        """Threads ÷ warps of the launch: 32 unless the block's size is no multiple of 32."""
+        return self.profile.blocks * self.profile.threads_per_block / self.profile.warps
+
+    @property
+    def busy_multiprocessors(self) -> int:
+        """Multiprocessors that get at least one block."""
+        return min(self.profile.blocks, self.spec.multiprocessors)
+
+    @property
+    def bytes_asked(self) -> int:
+        """Bytes that threads asked for in global memory, those of atomics included."""
+        atomics = sum(i.lanes * i.bytes for access in ("atomic", "reduction") for i in self.where(access, *GLOBAL))
+        return self.load_bytes_asked + self.store_bytes_asked + atomics
+
+    @property
+    def bytes_needed(self) -> int:
+        """The least that must be moved: the bytes asked for, but where more is loaded than the kernel's buffers hold, each byte of
+        these once (which is too few for buffers that are both read and written)."""
+        footprint = self.profile.footprint_bytes
+        return footprint if 0 < footprint < self.load_bytes_asked else self.bytes_asked
+
+    @property
+    def bytes_to_read(self) -> int:
+        """The least that must be loaded where every byte is loaded once: the kernel's buffers less what is written."""
+        asked = self.load_bytes_asked
+        footprint = self.profile.footprint_bytes
+        return min(asked, max(footprint - self.store_bytes_asked, 0) or asked) if footprint else asked
+
+    @property
+    def reads_per_byte(self) -> float:
+        """How often a byte is loaded, over the whole launch; lanes of one warp that load the same word together count once."""
+        used = sum(min(SECTOR_BYTES * i.sectors, i.lanes * i.bytes) for i in self.where("load", *GLOBAL))
+        return ratio(used, self.bytes_to_read)
+
+    @property
+    def algorithmic_intensity(self) -> float:
+        """FLOPs ÷ bytes that must be moved."""
+        return ratio(self.flops, self.bytes_needed)
+
+    @property
+    def sector_intensity(self) -> float:
+        """FLOPs ÷ bytes of the sectors that were asked for; infinite where there is arithmetic and no such byte."""
+        return ratio(self.flops, self.bytes_moved) if self.bytes_moved or not self.flops else math.inf
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Where the launch stands under the device's roofs, by the sectors it moves."""
+        return Roofline.of(self.spec, self.floating, self.sector_intensity)
+
+
+@dataclass(frozen=True)
+class KernelMetrics(Metrics):
+    """All profiled launches of one kernel together."""
+
+    name: str = ""
+    launches: tuple[LaunchMetrics, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, launches: Sequence[LaunchMetrics]) -> KernelMetrics:
+        return cls(merged(i for launch in launches for i in launch.instructions), name, tuple(launches))
+
+    @cached_property
+    def lines(self) -> tuple[LineMetrics, ...]:
+        return by_source_line(self.instructions)
+
+    @cached_property
+    def ptx_lines(self) -> tuple[LineMetrics, ...]:
+        return by_ptx_line(self.instructions)
