@@ -25,9 +25,11 @@ def call_copy(cx: Lanes, form: Form, a: ir.Value) -> ir.Value:
     return a
 
 
-def _window(form: Form) -> int:
+def cvta_offset(form: Form) -> int:
+    """What cvta adds to an address (PTX ISA 9.7.9.20)."""
     space = form.one_of("global", "const", "shared", "local", "param", "param::entry", "shared::cta", "shared::cluster").split("::")[0]
-    return _WINDOWS.get(space, 0)
+    window = _WINDOWS.get(space, 0)
+    return -window if "to" in form else window
 
 
 _SPACES = "global|const|shared|local|param|param::entry|shared::cta|shared::cluster"
@@ -36,10 +38,8 @@ _SPACES = "global|const|shared|local|param|param::entry|shared::cta|shared::clus
 @operation("cvta", types="u64", modifiers=f"to? {_SPACES}", operands="0 = 0", section="9.7.9.20", meaning=reference.cvta)
 def cvta(cx: Lanes, form: Form, a: ir.Value) -> ir.Value:
     """Generic addresses of global, constant and parameter memory are the addresses themselves."""
-    window = _window(form)
-    if not window:
-        return a
-    return cx.b.add(a, cx.const("i64", -window if "to" in form else window))
+    offset = cvta_offset(form)
+    return cx.b.add(a, cx.const("i64", offset)) if offset else a
 
 
 @operation("isspacep", modifiers=_SPACES, operands="pred = u64", section="9.7.9.19", meaning=reference.isspacep)

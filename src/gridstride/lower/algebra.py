@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
+from gridstride.isa.addresses import cvta_offset
 from gridstride.lower.lanes import scalar_type
 from gridstride.lower.values import Value, ValueBuilder
 from gridstride.passes.analyse_shapes import Shape, added, scaled, wide
@@ -20,7 +21,7 @@ def shaped_result(values: ValueBuilder, op: Op, args: list[Value], shape: Shape)
     if opcode in ("mov", "call"):
         return args[0]
     if opcode == "cvta":
-        return args[0]
+        return values.plus_constant(args[0], cvta_offset(form))
     if opcode == "cvt":
         if shape.kind == "wide":
             return _wide(args[0], shape)
