@@ -235,10 +235,8 @@ def test_shuffles_in_branches() -> None:
     out = run("divergent_shuffles", 1)
     for w, v in enumerate(warps()):
         for lane in range(32):
-            if lane < 16:
-                r = v[lane ^ 1] + v[3]
-            else:
-                r = (v[lane + 2] if lane < 30 else v[lane]) - (v[lane - 1] if lane > 16 else v[lane])
+            upper = (v[lane + 2] if lane < 30 else v[lane]) - (v[lane - 1] if lane > 16 else v[lane])
+            r = v[lane ^ 1] + v[3] if lane < 16 else upper
             active = sum(int(((np.arange(32) & 3) > i).sum()) for i in range(lane & 3))
             assert out[w, lane, 0] == r + active * 100
 

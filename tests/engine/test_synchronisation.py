@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from engine.kernels import HEADER, Kernels
 
 BUDGET = 50_000_000  # far more than any of these needs: a hang ends as a failure
@@ -128,6 +129,8 @@ extern "C" __global__ void work_queue(int *queue, int *head, int *out, int n) { 
     while (true) { int i = atomicAdd(head, 1); if (i >= n) break; int x = queue[i], c = 0; while (x > 1) { x = x & 1 ? 3 * x + 1 : x / 2; c++; } out[i] = c; }
 }
 extern "C" __global__ void linked_list(int *next, int *head) { TID int old = *(volatile int *)head, seen; do { seen = old; next[g] = seen; __threadfence(); old = atomicCAS(head, seen, g); } while (old != seen); }
+extern "C" __global__ void counts_in_memory(volatile int *v, int n, int who) { // registers stay the same, memory does not
+    if ((who < 0 ? blockIdx.x : threadIdx.x) == abs(who)) { while (v[0] < n) v[0] = v[0] + 1; v[1] = 1; } else while (v[1] == 0) { } }
 extern "C" __global__ void group_sync(const int *in, int *out) { auto b = cg::this_thread_block(); __shared__ int s[128]; s[b.thread_rank()] = in[b.thread_rank()]; b.sync(); out[b.thread_rank()] = s[127 - b.thread_rank()]; auto tok = b.barrier_arrive(); b.barrier_wait(std::move(tok)); }
 """
 SOURCE = SOURCE.replace("std::move(tok)", "static_cast<decltype(tok)&&>(tok)")
@@ -328,6 +331,13 @@ def test_a_list_that_all_threads_prepend_to() -> None:
         assert sorted(seen) == list(range(192))
 
     program.each("linked_list", 3, 64, np.zeros(192, np.int32), np.array([-1], np.int32), check=check)
+
+
+@pytest.mark.parametrize(("shape", "who"), (((2, 1), -1), ((1, 64), 32), ((1, 32), 31)), ids=("block", "warp", "lane"))
+def test_waiting_for_long_work_in_memory(shape: tuple[int, int], who: int) -> None:
+    program.each(
+        "counts_in_memory", *shape, np.zeros(2, np.int32), 1_000_000, who, budget=BUDGET, check=lambda o: np.testing.assert_array_equal(o[0], [1_000_000, 1])
+    )
 
 
 def test_barriers_of_cooperative_groups() -> None:

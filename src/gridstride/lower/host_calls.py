@@ -7,9 +7,9 @@ from llvmlite import ir
 from gridstride.ir.nodes import Op
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.lanes import vector_type
+from gridstride.lower.records import FAULT_TRAP, HOST_REQUESTS, WORKER
 from gridstride.lower.runtime_table import call_runtime
 from gridstride.lower.values import uniform, varying
-from gridstride.lower.records import FAULT_TRAP, HOST_REQUESTS, WORKER
 
 
 def trap(e: Emitter, op: Op) -> None:
@@ -26,14 +26,12 @@ def lower(e: Emitter, op: Op) -> None:
         place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments") + 256 * k)], source_etype=I8)
         e.b.store(vector, place, align=64)
     arguments = [e.worker, e.block, e.warp, ir.Constant(I32, HOST_REQUESTS.index(request)), ir.Constant(I32, op.site), e.active]
-    answer = call_runtime(e, "host", arguments)
+    call_runtime(e, "host", arguments)
     e.stop_if_faulted()
     if op.results and op.results[0] is not None:
-        if request == "malloc":
-            place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments"))], source_etype=I8)
-            e.set(op.results[0], varying("i64", e.b.load(place, typ=vector_type("i64"), align=64)), op)
-        else:
-            e.set(op.results[0], uniform("i32", answer), op)
+        place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments"))], source_etype=I8)
+        answers = varying("i64", e.b.load(place, typ=vector_type("i64"), align=64))
+        e.set(op.results[0], e.values.convert(answers, "i64" if request == "malloc" else "i32"), op)
 
 
 def no_policy(e: Emitter, op: Op) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
-import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,12 +15,11 @@ from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
 from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.printf import format_printf
 from gridstride.machine.program import Program
 
 HEAP_BYTES = 8 << 20  # of device-side malloc, as cudaLimitMallocHeapSize starts out
 PRINT_LIMIT = 1 << 20  # characters; older output is dropped, as CUDA's ring buffer does
-
-_CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?)?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>[diouxXeEfFgGaAcsp%])")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,9 @@ class HostRequests:
         out = self.printed.setdefault(linear, [])
         for lane in lanes:
             text = self._string(arguments[0][lane])
-            out.append(format_printf(text, _Arguments(self, warp, block, lane, arguments[1][lane]).read, self._string))
+            shown, taken = format_printf(text, _Arguments(self, warp, block, lane, arguments[1][lane]).read, self._string)
+            out.append(shown)
+            arguments[0][lane] = taken  # what printf returns on the device
 
     def _assert(self, worker: int, block: int, warp: int, lanes: list[int], site: int, arguments: list[Any]) -> None:
         lane = lanes[0]
@@ -199,54 +198,3 @@ class _Arguments:
         else:
             return self.host.memory.bytes_view(address, 4).tobytes()
         return ctypes.string_at(place, 4)
-
-
-def format_printf(text: str, read: Callable[[int], bytes], string: Callable[[int], str]) -> str:
-    """C's printf with the arguments that `read(size)` hands out in turn: CUDA passes ints as 4 bytes, longs, doubles and pointers as 8."""
-
-    def integer(size: int, signed: bool) -> int:
-        return int.from_bytes(read(size), "little", signed=signed)
-
-    def replace(match: re.Match[str]) -> str:
-        kind, flags = match["kind"], match["flags"]
-        if kind == "%":
-            return "%"
-        width, precision = match["width"] or "", match["precision"]
-        if width == "*":
-            width = str(integer(4, True))
-            if width.startswith("-"):
-                flags, width = flags + "-", width[1:]
-        if precision == "*":
-            precision = str(integer(4, True))
-        dot = "" if "." not in match[0] else f".{precision or 0}"
-        spec = f"%{flags}{width}{dot}"
-        size = 8 if match["length"] in ("l", "ll", "q", "j", "z", "t") else 4
-        if kind in "di":
-            return (spec + "d") % _narrow(integer(size, True), match["length"], True)
-        if kind in "ouxX":
-            value = _narrow(integer(size, False), match["length"], False)
-            if kind == "o" and "#" in flags:
-                return (spec.replace("#", "") + "s") % ("0" + format(value, "o") if value else "0")
-            return (spec + ("d" if kind == "u" else kind)) % value
-        if kind in "eEfFgG":
-            return (spec + kind) % struct.unpack("<d", read(8))[0]
-        if kind in "aA":
-            shown = float.hex(struct.unpack("<d", read(8))[0])
-            return (f"%{flags}{width}s") % (shown.upper() if kind == "A" else shown)
-        if kind == "c":
-            return (f"%{flags}{width}s") % chr(integer(4, False) & 0xFF)
-        if kind == "s":
-            return (spec + "s") % string(integer(8, False))
-        return (f"%{flags}{width}s") % f"0x{integer(8, False):x}"
-
-    return _CONVERSION.sub(replace, text)
-
-
-def _narrow(value: int, length: str | None, signed: bool) -> int:
-    bits = {"h": 16, "hh": 8}.get(length or "")
-    if bits is None:
-        return value
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if signed and value >> (bits - 1) else value
-
-
