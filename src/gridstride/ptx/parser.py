@@ -133,6 +133,8 @@ class _ModuleParser:
             elif token == ".ptr":
                 while s.peek() in (".global", ".shared", ".const", ".local", ".param", ".generic"):
                     s.next()
+                if s.accept(".align"):  # of what is pointed to, not of the pointer (PTX ISA 7.1.7.2)
+                    s.integer()
             elif word in TYPES:
                 kind = TYPES[word]
             elif token in _OPAQUE:
