@@ -10,7 +10,8 @@ import pytest
 from gridstride.cli import main
 from gridstride.cli.compile import entry_text
 from gridstride.errors import UnsupportedError, UsageError
-from gridstride.frontends import nvrtc
+from gridstride.frontends import nvrtc, sass
+from gridstride.frontends.sass import find_disassembler
 
 SOURCE = """#include <cstdio>
 template <class T> __global__ void scale(T* data, T factor) { data[threadIdx.x] *= factor; }
@@ -111,3 +112,34 @@ def test_entry_text_ends_at_its_own_brace() -> None:
     assert entry_text(ptx, "a") == ".visible .entry a(.param .u64 x) { { // } \n } /* } */ ret; }\n"
     with pytest.raises(UsageError):
         entry_text(ptx, "d")
+
+
+def test_machine_code_beside_source_and_ptx(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if find_disassembler() is None:
+        pytest.skip("nvdisasm is not installed")
+    (work / "s.cu").write_text(
+        "__global__ void k(const float* x, float* y) {\n    __shared__ float s[512];\n    s[threadIdx.x] = x[threadIdx.x * 8];\n"
+        "    __syncthreads();\n    y[threadIdx.x] = s[2 * threadIdx.x] + s[2 * threadIdx.x + 1];\n}\n"
+    )
+    assert run("s.cu", "--sass", "--json", "s.json") == 0
+    output = capsys.readouterr().out
+    assert output.startswith("k on sm_90: ")
+    lines = output.splitlines()
+    heading = next(k for k, line in enumerate(lines) if line == "s.cu:5  y[threadIdx.x] = s[2 * threadIdx.x] + s[2 * threadIdx.x + 1];")
+    assert lines[heading + 1] == "  compiler changed this access: 3 memory instructions in PTX, 2 on the machine"
+    load = next(line for line in lines if "ld.global.f32" in line)
+    assert "LDG.E" in load
+    assert any("× 32 bytes" in line for line in lines)
+    (kernel,) = json.loads((work / "s.json").read_text())["sass"]
+    assert (kernel["name"], kernel["entry"]) == ("k", "_Z1kPKfPf")
+    assert [line["line"] for line in kernel["lines"] if line["changed"]] == [5]
+    assert {change["how"] for change in kernel["changes"]} == {"merged"}
+    assert {i["file"] for i in kernel["instructions"]} == {str(work / "s.cu")}
+
+
+def test_machine_code_without_nvdisasm_wrong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sass, "find_disassembler", lambda: None)
+    sass._disassembler.cache_clear()
+    assert run("a.cu", "--sass") == 3
+    sass._disassembler.cache_clear()
+    assert "pip install 'gridstride[sass]'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`gridstride compile`: CUDA C++ to PTX, and what each kernel needs."""
+"""`gridstride compile`: CUDA C++ to PTX, what each kernel needs, and the machine code beside its source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import typer
 
 from gridstride.cli.options import console, write_json
 from gridstride.errors import UsageError
+from gridstride.frontends.cuda_cpp import real_arch
 from gridstride.frontends.resources import ResourceReport
+from gridstride.frontends.sass import machine_code
 from gridstride.frontends.source import LoadedSource, load_source
+from gridstride.ptx.parser import parse
+from gridstride.report import sass as sass_report
+from gridstride.report.source_lines import SourceLines
 
 
 def command(
@@ -34,13 +39,19 @@ def command(
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the PTX to FILE.")] = None,
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead of the table; with --kernel, that kernel's alone.")] = False,
+    sass: Annotated[
+        bool,
+        typer.Option(
+            "--sass", help="Print the machine code instead of the table, beside source and PTX: strides decoded, changed accesses marked."
+        ),
+    ] = False,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON to FILE (- for standard output).")
     ] = None,
 ) -> None:
     """Compile CUDA C++ to PTX and show what each kernel needs: registers, spills, stack, shared memory, barriers.
 
-    Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
+    --sass needs NVIDIA's nvdisasm (`pip install 'gridstride[sass]'`), and for a .ptx file ptxas (`pip install nvidia-cuda-nvcc`). Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
     """
     loaded = load_source(
         Path(source), arch=arch, include_dirs=include or (), defines=define or (), options=option or (), name_expressions=template or ()
@@ -56,12 +67,20 @@ def command(
         _write(output, loaded.ptx)
     if ptx:
         sys.stdout.write(loaded.ptx if kernel is None else entry_text(loaded.ptx, entries[0]))
+        if json is None and not sass:
+            return
+    machine = _machine_code(loaded, arch, entries) if sass else None
+    if machine is not None and json != "-":
+        _print_machine_code(loaded, machine, arch)
         if json is None:
             return
     report = loaded.resource_report(None if loaded.kind == "cuda" else arch)
     if json is not None:
-        write_json(json, describe(loaded, report, entries))
-    if json != "-" and not ptx:
+        document = describe(loaded, report, entries)
+        if machine is not None:
+            document["sass"] = [sass_report.describe(listing, loaded.names.display(entry)) for entry, listing in machine.items()]
+        write_json(json, document)
+    if json != "-" and not ptx and not sass:
         _print(loaded, report, entries)
 
 
@@ -84,6 +103,21 @@ def describe(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -
             for entry in entries
         ],
     }
+
+
+def _machine_code(loaded: LoadedSource, arch: str, entries: list[str]) -> dict[str, sass_report.KernelListing]:
+    """The kernels' machine code by entry: on `arch` for PTX, on the architecture it was compiled for for CUDA C++ (which is the same)."""
+    listing = machine_code(loaded, arch)
+    module = parse(loaded.ptx)
+    return {entry: sass_report.list_kernel(module, listing, entry) for entry in entries if entry in listing.kernels}
+
+
+def _print_machine_code(loaded: LoadedSource, machine: dict[str, sass_report.KernelListing], arch: str) -> None:
+    folder = None if loaded.path is None else loaded.path.absolute().parent
+    sources = SourceLines(folder, {} if loaded.path is not None else {loaded.name: loaded.text})
+    target = real_arch(arch)
+    for entry, listing in machine.items():
+        console().print(sass_report.render(listing, loaded.names.display(entry), target, loaded.ptx, sources))
 
 
 def _parameters(loaded: LoadedSource, entry: str) -> list[dict[str, str | None]]:

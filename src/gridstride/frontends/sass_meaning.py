@@ -6,6 +6,7 @@ read here was checked against listings of known sources.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def _half(text: str) -> int:
     number = {"INF": float("inf"), "-INF": float("-inf")}.get(word)
     if number is None:
         number = float(word)
-    if number != number:
+    if math.isnan(number):
         raise ValueError("a NaN")
     try:
         bits: int = struct.unpack("<H", struct.pack("<e", number))[0]
@@ -115,20 +116,39 @@ def explanations(kernel: SassKernel) -> dict[int, str]:
             writers[register] = writers.get(register, 0) + 1
     notes: dict[int, str] = {}
     constants: dict[str, int] = {}
+    # Registers that hold another one times a number: (that one, the number). Only within straight code.
+    multiples: dict[str, tuple[str, int]] = {}
     for instruction in kernel.instructions:
         if instruction.address in kernel.labels:
             constants = {register: value for register, value in constants.items() if writers[register] == 1}
-        note = _stride(instruction, constants)
+            multiples = {}
+        product = _product(instruction, constants)
         loaded = loaded_constant(instruction)
-        for register in _written(instruction):
+        written = _written(instruction)
+        for register in written:
             constants.pop(register, None)
         if loaded is not None:
-            note = f"{loaded[0]} = {_shown(loaded[1])}"
+            notes[instruction.address] = f"{loaded[0]} = {_shown(loaded[1])}"
             if not instruction.guard:
                 constants[loaded[0]] = loaded[1]
-        if note is not None:
-            notes[instruction.address] = note
+        if product is not None:
+            index, factor = multiples.get(product.index, (product.index, 1))
+            factor *= product.factor
+            notes[instruction.address] = f"{index} × {factor:,}{' bytes' if product.address else ''}"
+        multiples = {r: known for r, known in multiples.items() if r not in written and known[0] not in written}
+        if product is not None and product.alone and not instruction.guard and index not in written:
+            multiples[written[0]] = (index, factor)
     return notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """`index` times `factor`; `address`: added to a base address; `alone`: the result is the product and nothing else."""
+
+    index: str
+    factor: int
+    address: bool = False
+    alone: bool = False
 
 
 def _written(instruction: SassInstruction) -> list[str]:
@@ -146,33 +166,34 @@ def _written(instruction: SassInstruction) -> list[str]:
     return [f"{match.group(1)}{int(match.group(2)) + k}" for k in range(wide)]
 
 
-def _stride(instruction: SassInstruction, constants: dict[str, int]) -> str | None:
+def _product(instruction: SassInstruction, constants: dict[str, int]) -> _Product | None:
     """The multiplication in an address computation."""
     operands = _operands(instruction)
     if instruction.opcode.startswith(("IMAD.WIDE", "UIMAD.WIDE")) and len(operands) >= 3:
-        for index, factor in ((operands[1], operands[2]), (operands[2], operands[1])):
-            value = _value(factor, constants)
+        for index, number in ((operands[1], operands[2]), (operands[2], operands[1])):
+            value = _value(number, constants)
             if value is not None and _REGISTER.match(index) and _value(index, constants) is None:
                 # Added to a base it is an address; a product alone is any number of 64 bits.
-                unit = " bytes" if len(operands) > 3 and operands[3] not in ("RZ", "URZ") else ""
-                return f"{_bare(index)} × {_signed(value & 0xFFFFFFFF):,}{unit}"
+                based = len(operands) > 3 and operands[3] not in ("RZ", "URZ")
+                return _Product(_bare(index), _signed(value & 0xFFFFFFFF), address=based)
         return None
     if instruction.opcode in ("LEA", "ULEA") and len(operands) >= 4:
         shift = next((_integer(o) for o in operands[3:] if _NUMBER.match(o)), None)
-        index = next((o for o in operands[1:] if _REGISTER.match(o)), None)
-        return f"{_bare(index)} × {1 << shift:,}" if index is not None and shift is not None and 0 < shift < 24 else None
+        indices = [o for o in operands[1:] if _REGISTER.match(o)]
+        return _Product(_bare(indices[0]), 1 << shift) if indices and shift is not None and 0 < shift < 24 else None
     if instruction.opcode in ("SHF.L.U32", "USHF.L.U32", "IMAD.SHL.U32", "IMAD.SHL") and len(operands) >= 3:
         value = _integer(operands[2])
-        if value is None or not _REGISTER.match(operands[1]):
+        if value is None or not 0 < value < 1 << 31 or not _REGISTER.match(operands[1]):
             return None
-        return f"{_bare(operands[1])} × {value if instruction.head == 'IMAD' else 1 << value:,}"
+        factor = value if instruction.head == "IMAD" else 1 << value
+        return _Product(_bare(operands[1]), factor, alone=True)
     return None
 
 
 def _value(operand: str, constants: dict[str, int]) -> int | None:
-    match = _REGISTER.match(operand)
-    if match is not None:
-        value = constants.get(match.group(1))
+    register = _REGISTER.match(operand)
+    if register is not None:
+        value = constants.get(register.group(1))
         return -value if value is not None and operand.startswith("-") else value
     return _integer(operand)
 
