@@ -16,6 +16,7 @@ from gridstride.runtime.array import Array
 from gridstride.runtime.device import Device
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import Pointer, pointer
+from gridstride.runtime.profiling import Profile, profiling
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     # devices and data
@@ -27,6 +28,9 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     # code
     "Kernel",
     "Module",
+    # what launches did
+    "Profile",
+    "profiling",
     # what can go wrong
     "CompileError",
     "Finding",

@@ -10,18 +10,21 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from gridstride.errors import GridstrideError, KernelFault, LaunchError, UnsupportedError, UsageError
 from gridstride.findings import Dim3, Finding
 from gridstride.machine.limits import as_dim3
+from gridstride.observers.metrics.nsight import nsight_counters
 from gridstride.report.model import CaseResult, Failure, Receipt
 from gridstride.runtime.array import Array
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.initial import DTYPES, Initial, typed
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import pointer
+from gridstride.runtime.profiling import profiling
 from gridstride.runtime.request import Argument, Buffer, LaunchRequest, RawPointer, Scalar
 
 _FIELDS = ("name", "kernel", "grid", "block", "args")
@@ -156,10 +159,13 @@ def _kind(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
 
 
-def run_case(request: LaunchRequest, module: Module) -> CaseResult:
-    """Run one launch on buffers of its own, which are freed again; whatever goes wrong, an interrupt too, is in the result, not raised."""
+def run_case(request: LaunchRequest, module: Module, *, profile: bool = False) -> CaseResult:
+    """Run one launch on buffers of its own, which are freed again; whatever goes wrong, an interrupt too, is in the result, not raised.
+
+    profile: count what the launch does.
+    """
     try:
-        return _run(request, module[request.kernel])
+        return _run(request, module[request.kernel], profile)
     except GridstrideError as error:
         return failed_case(request, error)
     except KeyboardInterrupt:
@@ -184,7 +190,7 @@ def _threads(request: LaunchRequest) -> int:
     return LaunchShape(request.grid, request.block).threads
 
 
-def _run(request: LaunchRequest, kernel: Kernel) -> CaseResult:
+def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
     arrays: list[Array] = []
     arguments: list[Any] = []
     outputs: dict[int, Array] = {}
@@ -202,15 +208,20 @@ def _run(request: LaunchRequest, kernel: Kernel) -> CaseResult:
                     if argument.out:
                         outputs[position] = array
         shape = LaunchShape(request.grid, request.block, request.shared)
-        outcome = kernel.launch(shape, arguments)
+        with profiling() if profile else nullcontext() as profiled:
+            outcome = kernel.launch(shape, arguments)
+        metrics = profiled.launches[-1] if profiled is not None and profiled.launches else None
         return CaseResult(
             request.name,
             request.kernel,
             seconds=outcome.seconds,
+            counters=nsight_counters(metrics) if metrics else {},
             occupancy=kernel.occupancy(shape),
+            estimate_us=metrics.estimate_us if metrics else None,
             receipt=Receipt(launches=1, threads=outcome.threads),
             outputs={position: array.numpy() for position, array in outputs.items()},
             output_names={position: kernel.parameters[position].name for position in outputs},
+            metrics=metrics,
         )
     finally:
         for array in arrays:
@@ -224,13 +235,17 @@ def _upload(kernel: Kernel, buffer: Buffer) -> Array:
 
 
 def run_cases(
-    requests: Sequence[LaunchRequest], module: Module, progress: Callable[[LaunchRequest], None] = lambda request: None
+    requests: Sequence[LaunchRequest],
+    module: Module,
+    progress: Callable[[LaunchRequest], None] = lambda request: None,
+    *,
+    profile: bool = False,
 ) -> list[CaseResult]:
     """Run the launches one by one; one that fails stops no other, an interrupt stops all. `progress` is told of each before it runs."""
     results: list[CaseResult] = []
     for request in requests:
         progress(request)
-        results.append(run_case(request, module.fresh()))
+        results.append(run_case(request, module.fresh(), profile=profile))
         failure = results[-1].failure
         if failure is not None and failure.code == "interrupted":
             break

@@ -62,6 +62,7 @@ def command(
     ] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")] = None,
     budget: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Count what the kernel does; `gridstride profile` shows it.")] = False,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Write the output buffers, under CASE.ARGUMENT_POSITION.")] = None,
 ) -> None:
@@ -81,9 +82,9 @@ def command(
 
         if cases is not None:
             _refuse_with_cases(kernel, grid, block, arg, shared)
-            run = _run_file(target, load, cases, only or [])
+            run = _run_file(target, load, cases, only or [], profile)
         else:
-            run = _run_single(target, load, kernel, grid, block, arg or [], shared, only)
+            run = _run_single(target, load, kernel, grid, block, arg or [], shared, only, profile)
         if json == STANDARD_OUTPUT:
             print(json_report.json_text(run))
         elif json is not None:
@@ -106,7 +107,7 @@ def _refuse_with_cases(kernel: str | None, grid: str | None, block: str | None, 
         raise UsageError(f"with --cases the file says what to launch; leave out {' and '.join(extra)}")
 
 
-def _run_file(target: Device, load: Callable[[], Module], path: Path, only: Sequence[str]) -> RunResult:
+def _run_file(target: Device, load: Callable[[], Module], path: Path, only: Sequence[str], profile: bool) -> RunResult:
     requests = select_cases(read_cases(path), only)
     if not requests:
         raise UsageError(f"{path} holds no cases: nothing was run")
@@ -117,7 +118,7 @@ def _run_file(target: Device, load: Callable[[], Module], path: Path, only: Sequ
     except GridstrideError as error:
         return RunResult(target.name, tuple(failed_case(request, error) for request in requests))
     with _progress(len(requests)) as step:
-        return RunResult(target.name, tuple(run_cases(requests, module, lambda request: step(request.name))))
+        return RunResult(target.name, tuple(run_cases(requests, module, lambda request: step(request.name), profile=profile)))
 
 
 def _run_single(
@@ -129,6 +130,7 @@ def _run_single(
     args: Sequence[str],
     shared: str,
     only: Sequence[str] | None,
+    profile: bool,
 ) -> RunResult:
     if only:
         raise UsageError("--only picks cases of a case file; give it with --cases")
@@ -154,7 +156,7 @@ def _run_single(
         evaluate_count(shared, parsed.scalars, "--shared"),
         parsed.arguments,
     )
-    return RunResult(target.name, tuple(run_cases([request], kernel.module)))
+    return RunResult(target.name, tuple(run_cases([request], kernel.module, profile=profile)))
 
 
 def _dimensions(text: str, parsed: arguments.ParsedArguments, option: str) -> Dim3:

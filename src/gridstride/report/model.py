@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gridstride.findings import Finding
 from gridstride.machine.occupancy import Occupancy
+from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 
 SCHEMA = 1
 ALWAYS_CHECKED = ("out-of-bounds", "misaligned")
@@ -41,6 +42,7 @@ class CaseResult:
     """One launch. `seconds` is the time the kernel ran on this device (on the simulator: this machine's time, not a GPU's).
 
     outputs: argument position → array of the whole buffer after the launch. `output_names` says what the kernel calls them.
+    counters: under Nsight's names; metrics: what they were made from. Both only where the launch was profiled.
     """
 
     name: str
@@ -54,6 +56,7 @@ class CaseResult:
     receipt: Receipt = Receipt()
     outputs: Mapping[int, npt.NDArray[Any]] = field(default_factory=dict)
     output_names: Mapping[int, str] = field(default_factory=dict)
+    metrics: LaunchMetrics | None = None
 
     @property
     def status(self) -> Literal["ok", "error"]:

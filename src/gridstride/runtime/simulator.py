@@ -21,6 +21,9 @@ from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program, load_program
+from gridstride.observers.metrics.collect import collect
+from gridstride.observers.metrics.launch_metrics import LaunchMetrics
+from gridstride.runtime import profiling
 from gridstride.runtime.array import Storage
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape
 from gridstride.runtime.module import Kernel, Module
@@ -75,7 +78,26 @@ class Simulator(Device):
             outcome = self._run(module.program, kernel, shape, parameters, names)
         except KernelFault as fault:
             raise _in_the_sources_words(fault, kernel) from None
+        if outcome.counts is not None:
+            profiling.record(self._metrics(outcome, kernel, shape, names))
         return LaunchOutcome(outcome.seconds, shape.threads)
+
+    def _metrics(self, outcome: engine.LaunchOutcome, kernel: Kernel, shape: LaunchShape, names: Mapping[int, str]) -> LaunchMetrics:
+        assert outcome.counts is not None
+        resources = kernel.resources
+        given = [self.memory.find(address) for address in names]
+        profile = collect(
+            outcome.counts,
+            kernel=kernel.name,
+            device=self.name,
+            grid=shape.grid,
+            block=shape.block,
+            shared_dynamic=shape.shared,
+            registers=kernel.registers,
+            seconds=outcome.seconds,
+            footprint_bytes=sum(allocation.size for allocation in given if allocation is not None),
+        )
+        return LaunchMetrics.of(profile, spill_bytes=resources.spill_store_bytes if resources else 0)
 
     def _run(
         self, program: Program, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]
@@ -90,7 +112,12 @@ class Simulator(Device):
             memory=self.memory,
             device=self.spec,
             options=engine.LaunchOptions(
-                seed=self.seed, threads=self.threads, budget=self.budget, cooperative=shape.cooperative, cluster=shape.cluster
+                seed=self.seed,
+                threads=self.threads,
+                budget=self.budget,
+                cooperative=shape.cooperative,
+                cluster=shape.cluster,
+                profile=profiling.is_profiling(),
             ),
             buffer_names=names,
             stdout=write_standard_output,

@@ -89,10 +89,11 @@ class LaunchMetrics(Metrics):
 
     @property
     def bytes_to_read(self) -> int:
-        """The least that must be loaded where every byte is loaded once: the kernel's buffers less what is written."""
+        """The least that must be loaded where every byte is loaded once: the kernel's buffers less what is written (half of
+        them at least: what is written is often read too)."""
         asked = self.load_bytes_asked
         footprint = self.profile.footprint_bytes
-        return min(asked, max(footprint - self.store_bytes_asked, 0) or asked) if footprint else asked
+        return max(footprint - self.store_bytes_asked, footprint // 2) if 0 < footprint < asked else asked
 
     @property
     def reads_per_byte(self) -> float:
