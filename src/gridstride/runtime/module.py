@@ -26,7 +26,6 @@ from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
 
-
 LEAST_REGISTERS = 16
 """The driver gives no thread fewer registers (every launch on an H200 whose kernel asks for 8 to 14 shows 16 in Nsight Compute)."""
 
