@@ -55,7 +55,7 @@ def main(folder, outfile):
         label = "double" if double else "single"
         for number, names in enumerate(cases.groups(double)):
             outputs = gpu.run(f"{folder}/{label}.cubin", f"math{number}", cases.math_inputs(double), len(names) * cases.N, np.float64 if double else np.float32)
-            for name, row in zip(names, outputs.reshape(len(names), cases.N)):
+            for name, row in zip(names, outputs.reshape(len(names), cases.N), strict=True):
                 results[f"{label}.{name}"] = row.view(np.uint64 if double else np.uint32)
     np.savez_compressed(outfile, **results)
     print("measured", len(results))

@@ -12,7 +12,7 @@ import pytest
 import gridstride as gs
 
 sys.path.insert(0, str(Path(__file__).parent))
-import cases  # noqa: E402
+import cases
 
 pytest.importorskip("cuda.bindings.nvrtc")
 

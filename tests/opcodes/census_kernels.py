@@ -37,7 +37,6 @@ class Fragment:
     body: str
     want: Callable[[Inputs], list[Bits]]
     slots: int = 1
-    shared: bool = False
 
 
 class Inputs:
@@ -237,7 +236,7 @@ def loading(text: str) -> Fragment:
                 column.append(_extended(kind, raw, REGISTERS[letter][2]))
         return [np.array(c, np.uint64) for c in columns]
 
-    return Fragment(text, body, want, count, shared=space == "shared")
+    return Fragment(text, body, want, count)
 
 
 def storing(text: str) -> Fragment:
@@ -264,7 +263,7 @@ def storing(text: str) -> Fragment:
             rows.append(struct.unpack("<4Q", bytes(data)))
         return [np.array(column, np.uint64) for column in zip(*rows, strict=True)]
 
-    return Fragment(text, body, want, 4, shared=space == "shared")
+    return Fragment(text, body, want, 4)
 
 
 # ---- atomics: one cell a thread pair, so that old values and sums are known ------------------------------------------
@@ -282,8 +281,9 @@ def _atomic_result(name: str, kind: ScalarType, old: int, b: int, c: int) -> int
         return v - (1 << kind.bits) if kind.signed and v >> (kind.bits - 1) else v
 
     if name == "add" and kind.name == "f16x2":
-        pairs = [_float(old >> s & 0xFFFF, _F16) + _float(b >> s & 0xFFFF, _F16) for s in (0, 16)]
-        return sum((0x7FFF if v != v else int(np.array([v], np.float16).view(np.uint16)[0])) << s for v, s in zip(pairs, (0, 16), strict=True))
+        with np.errstate(invalid="ignore"):
+            pairs = [_float(old >> s & 0xFFFF, _F16) + _float(b >> s & 0xFFFF, _F16) for s in (0, 16)]
+        return sum((0x7FFF if np.isnan(v) else int(np.array([v], np.float16).view(np.uint16)[0])) << s for v, s in zip(pairs, (0, 16), strict=True))
     if name == "add" and kind.kind == "f":
         total = np.array([_float(old, kind) + _float(b, kind)])
         return int(total.view(np.uint32 if kind.bits == 32 else np.uint64)[0])
@@ -307,7 +307,7 @@ _F16 = lookup("add.f16").type
 def atomic(text: str) -> Fragment:
     """Lanes with the same number modulo 8 in one warp meet in one cell: old values go up in lane order."""
     words = text.split(".")
-    form, space, kind = lookup(text), _space(words), lookup(text).type
+    space, kind = _space(words), lookup(text).type
     name = next(w for w in words[1:] if w in ("add", "and", "or", "xor", "exch", "cas", "min", "max", "inc", "dec"))
     letter = register_kind(kind)
     reg = REGISTERS[letter][1]
@@ -337,8 +337,7 @@ def atomic(text: str) -> Fragment:
         final = np.array([cells[t & 39] for t in range(THREADS)], np.uint64)
         return [final, np.array(before, np.uint64)][:slots]
 
-    assert form
-    return Fragment(text, body, want, slots, shared=True)
+    return Fragment(text, body, want, slots)
 
 
 # ---- across lanes, barriers, hints -----------------------------------------------------------------------------------

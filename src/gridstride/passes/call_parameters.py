@@ -6,6 +6,7 @@ A parameter of a call becomes one register for each piece that is stored or load
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -86,4 +87,4 @@ def _pieces(words: list[str], start: int) -> Iterable[Piece]:
 def _overlap(pieces: set[Piece]) -> bool:
     """Whether two different pieces share a byte."""
     ordered = sorted(pieces)
-    return any(a[0] + a[1] > b[0] for a, b in zip(ordered, ordered[1:], strict=False))
+    return any(a[0] + a[1] > b[0] for a, b in itertools.pairwise(ordered))
