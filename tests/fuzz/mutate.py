@@ -15,17 +15,23 @@ from pathlib import Path
 from typing import Any
 
 TRUTH = Path(__file__).parent.parent / "truth"
-TYPES = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64".split()
-MODIFIERS = (
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+TYPES = _words("pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64")
+MODIFIERS = _words(
     "rn rz rm rp rni rzi ftz sat approx full wide lo hi cc sync aligned uni volatile relaxed acquire release gpu sys cta nc ca cg v2 v4 v8 global shared "
     "local const param idx up down bfly all any ballot add min max and or xor exch cas inc dec popc red arrive warp to eq ne lt le gt ge num nan x y"
-).split()
+)
 INTEGERS = (0, 1, -1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 1023, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**32,
-            2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**100, -2, -4, -128, -(2**31), -(2**63))  # fmt: skip
-SPECIALS = (
+            2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**100, -2, -4, -128, -(2**31), -(2**63))
+SPECIALS = _words(
     "%tid.x %tid.y %tid.z %ntid.x %ctaid.x %ctaid.z %nctaid.y %laneid %warpid %nwarpid %smid %nsmid %gridid %lanemask_lt %lanemask_ge %clock %clock64 "
     "%globaltimer %dynamic_smem_size %total_smem_size %envreg1 %envreg9 %clusterid.x %cluster_ctarank %tid %tid.w %lanemask_ %pm0 %nosuch"
-).split()
+)
 PUNCTUATION = ("{", "}", "[", "]", "(", ")", ";", ",", ":", "|", "!", "@", "-", "+", "_", "%", ".", "<", ">", '"', "/*", "//", "\0", "é", "=", "\\", "$", "0x", "1e999")
 _OPERAND = re.compile(r"%\w+(?:\.\w+)?|\b0[fd][0-9A-Fa-f]+\b|-?\b\d+\b|\$\w+")
 _REGISTER = re.compile(r"%(?:rs|rd|fd|p|r|f|h|b)\d+\b")
@@ -79,7 +85,7 @@ def kernels() -> tuple[Kernel, ...]:
                 if line == "}":
                     found.append(Kernel(name, list(head), [b for b in body if not re.match(r"\s*(//|$)", b)], launches[name]))
                     name = ""
-            elif line.startswith("\t.file") or line.startswith("\t.section"):
+            elif line.startswith(("\t.file", "\t.section")):
                 break
             elif line and not line.startswith("//"):
                 head.append(line)
@@ -162,7 +168,7 @@ def _swap_register(t: _Text) -> None:
     if places:
         place = t.rng.choice(places)
         found = t.rng.choice(list(_REGISTER.finditer(t.body[place])))
-        same = t.rng.random() < 0.7
+        same = t.rng.random() < 0.85
         new = t.rng.choice(t.registers(re.match(r"%[a-z]+", found[0])[0] if same else None))  # type: ignore[index]
         t.change(place, t.body[place][: found.start()] + new + t.body[place][found.end() :], "register")
 
@@ -283,7 +289,7 @@ def _barrier(t: _Text) -> None:
         return
     word = t.rng.choice(
         ("bar.sync 0;", "bar.sync 16;", "bar.sync 1, 64;", "bar.sync 0, 33;", "bar.arrive 1, 64;", "bar.red.popc.u32 %r1, 0, %p1;", "bar.warp.sync -1;",
-         "bar.sync %r1;", "bar.sync 0, %r1;", "trap;", "exit;", "ret;", "barrier.sync.aligned 3;", "bar.warp.sync 1;", "bar.red.and.pred %p1, 0, 64, %p1;")  # fmt: skip
+         "bar.sync %r1;", "bar.sync 0, %r1;", "trap;", "exit;", "ret;", "barrier.sync.aligned 3;", "bar.warp.sync 1;", "bar.red.and.pred %p1, 0, 64, %p1;")
     )
     place = t.rng.choice(t.instructions() or [1])
     t.body.insert(place, "\t" + word)
@@ -316,7 +322,7 @@ def _directive(t: _Text) -> None:
             (".maxntid 32, 1, 1", ".reqntid 64", ".maxntid 0", ".maxntid", ".shared .align 8 .b8 more[1024];", ".shared .b8 huge[99999999999];", ".local .b8 deep[99999999];",
              ".local .align 16 .b8 depot[64];", ".reg .b32 %extra<1000000>;", ".global .b8 g[0];", ".const .b32 c[3] = {1, 2, 3, 4};", ".pragma \"nounroll\";", ".reg .v4 .f32 %v;",
              ".shared .align 3 .b8 odd[5];", "{", "}", ".global .u64 p = nosuch;", ".extern .shared .b8 e[];", ".branchtargets a;", "$t: .branchtargets $a, $b;", ".reg .pred %p<0>;",
-             ".global .align 0 .b32 z;", ".global .b32 neg[-4];", ".func f() { ret; }", ".loc 99 1 1", ".section .s { .b8 1 }", ".alias a, b;")  # fmt: skip
+             ".global .align 0 .b32 z;", ".global .b32 neg[-4];", ".func f() { ret; }", ".loc 99 1 1", ".section .s { .b8 1 }", ".alias a, b;")
         )
         lines.insert(where, line)
         t.what.append(f"directive added: {line} ({where})")
@@ -353,9 +359,9 @@ def _special(t: _Text) -> None:
 
 _Corruption = Callable[[_Text], None]
 _TABLE: dict[_Corruption, int] = {
-    _swap_register: 8, _operand: 7, _immediate: 6, _offset: 5, _opcode: 8, _word: 8, _operand_count: 4, _guard: 5, _line: 7, _label: 6, _barrier: 4,
-    _directive: 6, _vector: 3, _special: 2,
-}  # fmt: skip
+    _swap_register: 16, _operand: 6, _immediate: 10, _offset: 8, _opcode: 10, _word: 6, _operand_count: 2, _guard: 8, _line: 10, _label: 10, _barrier: 5,
+    _directive: 4, _vector: 3, _special: 4,
+}
 _CORRUPTIONS, _WEIGHTS = list(_TABLE), list(_TABLE.values())
 
 
@@ -392,7 +398,7 @@ def _launch(rng: random.Random, seed: int, kernel: Kernel, ptx: str, what: list[
             grid[rng.randrange(3)] = rng.choice((0, 1, 2, 3, 7, 65535, 65536, 2**31 - 1, 2**31, -1, 2**40))
         elif kind in (1, 2):
             block = list(rng.choice(((1, 1, 1), (31, 1, 1), (33, 1, 1), (3, 5, 7), (8, 8, 4), (2, 16, 2), (1, 1, 64), (1024, 1, 1), (16, 64, 1), (1, 1024, 1),
-                                     (1025, 1, 1), (0, 1, 1), (64, 1, 65), (-32, 1, 1), (4, 4, 1), (1, 32, 2), (2**33, 1, 1), (5, 1, 13))))  # fmt: skip
+                                     (1025, 1, 1), (0, 1, 1), (64, 1, 65), (-32, 1, 1), (4, 4, 1), (1, 32, 2), (2**33, 1, 1), (5, 1, 13))))
         elif kind == 3:
             shared = rng.choice((0, 1, 4, 100, 1024, 49152, 227 * 1024, 228 * 1024, -1, 2**40))
         elif arguments:

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .mutate import make_case
 
@@ -64,7 +64,7 @@ class Worker:
         self.environment = {**os.environ, "PYTHONPATH": path, "GRIDSTRIDE_CACHE_DIR": str(cache)}
         self.command = [sys.executable, "-m", f"{package}.worker"]
         self.process: subprocess.Popen[str] | None = None
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the worker
         self.done = 0
 
     def run(self, seed: int) -> dict[str, Any]:
@@ -132,6 +132,13 @@ class Worker:
             process.stdin.close()
             process.wait(60)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.errors.close()
+
 
 def _resident(pid: int) -> int:
     try:
@@ -144,16 +151,13 @@ def _resident(pid: int) -> int:
 def fuzz(seeds: Iterable[int], limit: float, cache: Path, tell: Callable[[Summary, dict[str, Any]], None] = lambda summary, answer: None) -> Summary:
     """Run the cases of `seeds` in worker processes whose code cache is the folder `cache`."""
     summary = Summary()
-    worker = Worker(cache, limit)
-    try:
+    with Worker(cache, limit) as worker:
         for seed in seeds:
             answer = worker.run(seed)
             summary.add(answer)
             tell(summary, answer)
             if summary.cases % CASES_PER_WORKER == 0:
                 _empty(cache)
-    finally:
-        worker.close()
     return summary
 
 

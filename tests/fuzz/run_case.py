@@ -46,7 +46,7 @@ def run_case(case: Case) -> str:
         ended = error.code
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is a failure
         raise Verdict(type(error).__name__, traceback.format_exc()) from None
     watch.look()
     return ended

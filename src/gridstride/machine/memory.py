@@ -150,6 +150,19 @@ class Memory:
         start = address - self.base
         return self._bytes[start : start + nbytes]
 
+    def clear(self, address: int, nbytes: int) -> None:
+        """Zero bytes of one live allocation. Whole pages are given back to the host, so that they take no memory until they are used."""
+        view = self.bytes_view(address, nbytes)
+        page = mmap.PAGESIZE
+        first = min(-address % page, nbytes)
+        last = max(first, nbytes - (address + nbytes) % page)
+        view[:first] = 0
+        view[last:] = 0
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._give_pages_back(address + first, address + last)
+        else:
+            view[first:last] = 0
+
     def table(self) -> npt.NDArray[np.int64]:
         """Start and end of every live allocation, ascending: what native code searches."""
         if self._table_generation != self.generation:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from gridstride.errors import LaunchError, ParseError
 from gridstride.isa.types import ScalarType
@@ -125,10 +126,11 @@ class Program:
         variables = [v for v in self.module.variables.values() if v.space in ("global", "const") and v.size is not None]
         placed = {v.name: memory.allocate(v.size or 0, name=v.name, align=v.align) for v in variables}
         for variable in variables:
-            view = memory.bytes_view(placed[variable.name].address, variable.size or 0)
-            view[...] = 0
+            address = placed[variable.name].address
+            memory.clear(address, variable.size or 0)
             if variable.initial is not None:
-                view[...] = list(self._relocated(variable, placed)) if variable.relocations else memoryview(variable.initial)
+                data = self._relocated(variable, placed) if variable.relocations else variable.initial
+                memory.bytes_view(address, len(data))[...] = np.frombuffer(data, np.uint8)
         return placed
 
     def _relocated(self, variable: Variable, placed: dict[str, Allocation]) -> bytes:

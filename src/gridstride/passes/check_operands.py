@@ -221,7 +221,9 @@ class _Checker:
             if exists(name):
                 raise UnsupportedError(f"PTX line {self.at.line}: special register `{name}` is not supported")
             self.fail(f"`{name}` is not declared")
-        if (kind.kind == "p") != (SPECIAL_REGISTERS[name] == 1) or kind.kind not in "subp" or kind.bits > 64:
+        own = SPECIAL_REGISTERS[name]
+        legacy = own == 32 and kind.bits == 16 and self.form.operation.opcode == "mov"  # once they had 16 bits
+        if (kind.kind == "p") != (own == 1) or kind.kind not in "subp" or (kind.bits != own and not legacy):
             self.fail(f"special register `{name}` is no .{kind.name}")
 
     def part(self, operand: ptx.Part, kind: ScalarType) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gridstride.isa.types import TYPES, ScalarType
@@ -24,35 +26,15 @@ from gridstride.ptx.nodes import (
     Variable,
     VectorOperand,
 )
+from gridstride.ptx.scopes import Family, Scope
 
 if TYPE_CHECKING:
     from gridstride.ptx.parser import _ModuleParser
 
 _MEMORY_SPACES = {".shared", ".local", ".global", ".const", ".param"}
 _SINK = Sink()
-
-
-class _Scope:
-    def __init__(self, parent: _Scope | None) -> None:
-        self.parent = parent
-        self.names: dict[str, Operand] = {}
-        self.labels: dict[str, str] = {}
-
-    def find(self, name: str) -> Operand | None:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.parent
-        return None
-
-    def find_label(self, name: str) -> str | None:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.labels:
-                return scope.labels[name]
-            scope = scope.parent
-        return None
+_MAX_DEPTH = 8  # of braces and brackets in an operand
+_MAX_INLINED = 64  # functions inlined into each other that a location tells of
 
 
 class BodyParser:
@@ -62,12 +44,14 @@ class BodyParser:
         self.outer = outer
         self.stream = outer.stream
         self.function = function
-        self.scope = _Scope(None)
+        self.scope = Scope(None)
+        self.depth = 0  # of the operand being read
+        self.copies: dict[str, int] = {}
         self.in_call = False  # parentheses hold the operands of a call, else an expression
         self.loc: SourceLocation | None = None
         self.locations: dict[tuple[int, int], SourceLocation] = {}
-        self.unresolved: list[tuple[Instruction, _Scope]] = []
-        self.pending_lists: list[tuple[str, list[str], _Scope]] = []
+        self.unresolved: list[tuple[Instruction, Scope]] = []
+        self.pending_lists: list[tuple[str, list[str], Scope]] = []
         for variable in (*function.parameters, *function.returns):
             if variable.space == "reg":
                 self._declare_register(variable.name, variable.type)
@@ -81,7 +65,7 @@ class BodyParser:
             if token == "{":
                 s.next()
                 depth += 1
-                self.scope = _Scope(self.scope)
+                self.scope = Scope(self.scope)
             elif token == "}":
                 s.next()
                 depth -= 1
@@ -127,6 +111,8 @@ class BodyParser:
             if word == "inlined_at":
                 f, at, _ = s.integer(), s.integer(), s.integer()
                 inlined = self.locations.get((f, at)) or SourceLocation(f, at)
+                if _inlining_depth(inlined) > _MAX_INLINED:
+                    inlined = SourceLocation(f, at)
             else:
                 s.name()
                 if s.accept("+"):
@@ -148,38 +134,59 @@ class BodyParser:
             if s.accept("<"):
                 count = s.integer()
                 s.expect(">")
-                for k in range(count):
-                    self._declare_register(f"{name}{k}", kind, elements)
+                if name in self.scope.families:
+                    s.fail(f"the registers `{name}<…>` are declared twice")
+                self.scope.families[name] = Family(count, kind, elements)
             else:
+                if name in self.scope.names:
+                    s.fail(f"`{name}` is declared twice")
                 self._declare_register(name, kind, elements)
             if not s.accept(","):
                 break
         s.expect(";")
 
-    def _declare_register(self, name: str, kind: ScalarType, elements: int = 1) -> None:
+    def _declare_register(self, name: str, kind: ScalarType, elements: int = 1, scope: Scope | None = None) -> None:
         """One register, or the `elements` registers of a vector, which are also its .x … .w and .r … .a."""
+        names = (scope or self.scope).names
         if elements > 1:
             for letter, colour in zip("xyzw"[:elements], "rgba", strict=False):
-                self._declare_register(f"{name}.{letter}", kind)
-                self.scope.names[f"{name}.{colour}"] = self.scope.names[f"{name}.{letter}"]
-            self.scope.names[name] = VectorOperand(tuple(self.scope.names[f"{name}.{letter}"] for letter in "xyzw"[:elements]))
+                self._declare_register(f"{name}.{letter}", kind, 1, scope)
+                names[f"{name}.{colour}"] = names[f"{name}.{letter}"]
+            names[name] = VectorOperand(tuple(names[f"{name}.{letter}"] for letter in "xyzw"[:elements]))
             return
         unique = self._unique(name, self.function.registers)
         self.function.registers[unique] = kind
-        self.scope.names[name] = Register(unique)
+        names[name] = Register(unique)
+
+    def _find(self, name: str) -> Operand | None:
+        """What a name means here. Of a family only the registers that are used come to be."""
+        for scope in self.scope.outwards():
+            if name in scope.names:
+                return scope.names[name]
+            plain = name.split(".")[0]
+            family = scope.member(plain)
+            if family is not None and plain not in scope.names:
+                self._declare_register(plain, family.type, family.elements, scope)
+                return scope.names.get(name)
+        return None
 
     def _declare_variable(self, variable: Variable) -> None:
         name = variable.name
+        if name in self.scope.names:
+            self.stream.fail(f"`{name}` is declared twice")
         variable.name = self._unique(name, self.function.variables)
         self.function.variables[variable.name] = variable
         self.scope.names[name] = Symbol(variable.name)
+        if variable.space in ("global", "const"):  # one copy for all that run the function
+            inner = f"{self.function.name}:{variable.name}"
+            self.outer.module.variables[inner] = replace(variable, name=inner)
 
-    @staticmethod
-    def _unique(name: str, taken: dict[str, ScalarType] | dict[str, Variable] | dict[str, int]) -> str:
-        unique, k = name, 1
+    def _unique(self, name: str, taken: Container[str]) -> str:
+        """The name, with a number where inner scopes have used it already."""
+        unique = name
         while unique in taken:
-            k += 1
-            unique = f"{name}@{k}"
+            self.copies[name] = self.copies.get(name, 1) + 1
+            unique = f"{name}@{self.copies[name]}"
         return unique
 
     # ---- labels ----------------------------------------------------------------------------------------------
@@ -207,6 +214,8 @@ class BodyParser:
             self.function.prototypes[name] = (parameters, returns)
             self.scope.labels[name] = name
             return
+        if name in self.scope.labels:
+            s.fail(f"the label `{name}` is there twice")
         unique = self._unique(name, self.function.labels)
         self.scope.labels[name] = unique
         self.function.labels[unique] = len(self.function.body)
@@ -218,7 +227,7 @@ class BodyParser:
             instruction.operands = tuple(self._resolved(operand, scope) for operand in instruction.operands)
 
     @staticmethod
-    def _resolved(operand: Operand, scope: _Scope) -> Operand:
+    def _resolved(operand: Operand, scope: Scope) -> Operand:
         if isinstance(operand, Symbol):
             label = scope.find_label(operand.name)
             if label is not None:
@@ -233,7 +242,7 @@ class BodyParser:
         guard, negated = None, False
         if s.accept("@"):
             negated = s.accept("!")
-            found = self.scope.find(s.name())
+            found = self._find(s.name())
             if not isinstance(found, Register):
                 s.fail("a guard is a predicate register")
             guard = found
@@ -255,6 +264,15 @@ class BodyParser:
         self.function.body.append(instruction)
 
     def _operand(self) -> Operand:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.stream.fail("this operand is nested too deeply")
+        try:
+            return self._any_operand()
+        finally:
+            self.depth -= 1
+
+    def _any_operand(self) -> Operand:
         s = self.stream
         if s.accept("["):
             return self._address()
@@ -263,10 +281,13 @@ class BodyParser:
             items: list[Operand] = []
             while not s.accept(close):
                 items.append(self._operand())
-                s.accept(",")
+                if not s.accept(","):
+                    s.expect(close)
+                    break
             return VectorOperand(tuple(items))
-        if s.accept("!"):
-            return Negated(self._operand())
+        if s.peek() == "!" and s.peek(1).kind == "name":
+            s.next()
+            return Negated(self._value())
         value = self._value()
         if s.accept("|"):
             second = self._value()
@@ -294,10 +315,10 @@ class BodyParser:
             return _SINK
         if token == "WARP_SZ":
             return Immediate(32)
-        found = self.scope.find(token)
+        found = self._find(token)
         if found is None:
             name, _, part = token.partition(".")
-            register = self.scope.find(name) if part else None
+            register = self._find(name) if part else None
             if isinstance(register, Register):
                 return Part(register, part, negative)
             if register is not None:
@@ -308,7 +329,9 @@ class BodyParser:
         if isinstance(found, Symbol):
             offset = self._offset()
             return Symbol(found.name, offset) if offset else found
-        return Part(found, "", True) if negative and isinstance(found, Register) else found
+        if negative and isinstance(found, Register):
+            return Part(found, "", True)
+        return found
 
     def _offset(self) -> int:
         """The constants added to and subtracted from a name or register."""
@@ -316,6 +339,8 @@ class BodyParser:
         while s.peek() in ("+", "-"):
             sign = 1 if s.next() == "+" else -1
             offset += sign * constant_product(s)
+        if not -(1 << 31) <= offset < 1 << 32:
+            s.fail(f"the offset {offset} does not fit 32 bits")
         return offset
 
     def _address(self) -> Operand:
@@ -334,3 +359,10 @@ class BodyParser:
         if isinstance(base, Register | Immediate):
             return Address(base, offset)
         s.fail("an address is a register, a variable or an integer, plus an offset")
+
+
+def _inlining_depth(location: SourceLocation) -> int:
+    depth, outer = 0, location.inlined_at
+    while outer is not None:
+        depth, outer = depth + 1, outer.inlined_at
+    return depth

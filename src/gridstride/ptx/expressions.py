@@ -23,39 +23,42 @@ _LEVELS: tuple[dict[str, Callable[[int, int], int]], ...] = (
     {"&": lambda a, b: a & b},
     {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
     {"<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b), "<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b)},
-    {"<<": lambda a, b: a << b, ">>": lambda a, b: a >> b},
+    {"<<": lambda a, b: a << b if 0 <= b < 64 else 0, ">>": lambda a, b: a >> b if 0 <= b < 64 else -int(a < 0)},
     {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
     {"*": lambda a, b: a * b, "/": _divided, "%": lambda a, b: a - b * _divided(a, b)},
 )
 _PRODUCT = len(_LEVELS) - 1
 
 
-def constant_expression(s: TokenStream) -> int:
+MAX_DEPTH = 32  # of parentheses, signs and choices in each other
+
+
+def constant_expression(s: TokenStream, depth: int = 0) -> int:
     """The value of an expression. Raises ParseError."""
-    value = _level(s, 0)
+    value = _level(s, 0, depth)
     if s.accept("?"):
-        yes = constant_expression(s)
+        yes = constant_expression(s, depth + 1)
         s.expect(":")
-        no = constant_expression(s)
+        no = constant_expression(s, depth + 1)
         return yes if value else no
     return value
 
 
 def constant_product(s: TokenStream) -> int:
     """The value of one term of a sum."""
-    return _level(s, _PRODUCT)
+    return _level(s, _PRODUCT, 0)
 
 
-def _level(s: TokenStream, level: int) -> int:
+def _level(s: TokenStream, level: int, depth: int) -> int:
     if level > _PRODUCT:
-        return _unary(s)
-    value = _level(s, level + 1)
+        return _unary(s, depth)
+    value = _level(s, level + 1, depth)
     while True:
         operator = _operator(s, level)
         if operator is None:
             return value
         at = s.peek()
-        right = _level(s, level + 1)
+        right = _level(s, level + 1, depth)
         if operator in ("/", "%") and right == 0:
             s.fail("division by zero in a constant expression", at)
         value = _wrapped(_LEVELS[level][operator](value, right))
@@ -81,21 +84,23 @@ def _wrapped(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _unary(s: TokenStream) -> int:
+def _unary(s: TokenStream, depth: int) -> int:
+    if depth > MAX_DEPTH:
+        s.fail("this constant expression is nested too deeply")
     if s.accept("-"):
-        return -_unary(s)
+        return -_unary(s, depth + 1)
     if s.accept("+"):
-        return _unary(s)
+        return _unary(s, depth + 1)
     if s.accept("~"):
-        return ~_unary(s)
+        return ~_unary(s, depth + 1)
     if s.accept("!"):
-        return int(not _unary(s))
+        return int(not _unary(s, depth + 1))
     if s.accept("("):
         if s.peek() in (".s64", ".u64"):
             s.next()
             s.expect(")")
-            return _unary(s)
-        value = constant_expression(s)
+            return _unary(s, depth + 1)
+        value = constant_expression(s, depth + 1)
         s.expect(")")
         return value
     if s.peek() == "WARP_SZ":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from gridstride.errors import ParseError
@@ -12,6 +13,9 @@ from gridstride.ptx.nodes import Function, Module, Relocation, Variable
 
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param", ".reg", ".tex", ".sreg"}
+_MAX_ALIGN = 1 << 16
+_MAX_BYTES = 1 << 40  # of a variable: more than any device has
+_MAX_DIMENSIONS = 16
 _OPAQUE = {".texref": 8, ".samplerref": 8, ".surfref": 8}
 _PERFORMANCE = {
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".noreturn", ".explicitcluster",
@@ -36,8 +40,11 @@ class _ModuleParser:
         while s.peek().kind != "end":
             token = s.next()
             if token == ".version":
-                major, _, minor = s.next().partition(".")
-                module.version = (int(major), int(minor or 0))
+                number = s.next()
+                major, _, minor = number.partition(".")
+                if not (major.isdecimal() and minor.isdecimal()):
+                    s.fail(f"`{number}` is no version; write two numbers with a dot", number)
+                module.version = (int(major), int(minor))
             elif token == ".target":
                 module.target = s.name()
                 while s.accept(","):
@@ -95,6 +102,8 @@ class _ModuleParser:
             s.fail(f"expected a state space, `.entry` or `.func`, found `{token}`", token)
         for variable in self.variables(token[1:]):
             variable.extern = extern
+            if variable.size is None and variable.space != "shared" and not extern:
+                raise ParseError(f"PTX line {variable.line}: `{variable.name}` has no size")
             earlier = self.module.variables.get(variable.name)
             if earlier is None or earlier.extern:
                 self.module.variables[variable.name] = variable
@@ -123,6 +132,8 @@ class _ModuleParser:
             word = token[1:]
             if token == ".align":
                 align = s.integer()
+                if align < 1 or align & (align - 1) or align > _MAX_ALIGN:
+                    s.fail(f"{align} is no alignment: a power of two is, up to {_MAX_ALIGN:,}")
             elif token in (".v2", ".v4", ".v8"):
                 vector = int(word[1])
             elif token == ".attribute":
@@ -147,6 +158,8 @@ class _ModuleParser:
         s = self.stream
         line = s.line
         name = s.name()
+        if kind.kind == "p" and space != "reg":
+            s.fail("predicates cannot be in memory", name)
         element = kind.bytes * vector
         size: int | None = element
         while s.accept("["):
@@ -155,9 +168,13 @@ class _ModuleParser:
                 continue
             extent = s.integer()
             size = None if size is None else size * extent
+            if extent < 0 or (size or 0) > _MAX_BYTES:
+                s.fail(f"`{name}` cannot have this size", name)
             s.expect("]")
         variable = Variable(name, space, kind, align or element, size, line)
         if s.accept("="):
+            if space not in ("global", "const"):
+                s.fail(f"a .{space} variable cannot be initialised")
             self._initialiser(variable)
         return variable
 
@@ -172,14 +189,16 @@ class _ModuleParser:
             variable.size = len(values)
         if len(values) > variable.size:
             self.stream.fail(f"the initialiser of `{variable.name}` is longer than the variable")
-        variable.initial = bytes(values).ljust(variable.size, b"\0")
+        variable.initial = bytes(values)
         variable.relocations = tuple(relocations)
 
-    def _initialiser_list(self, kind: ScalarType, values: bytearray, relocations: list[Relocation]) -> None:
+    def _initialiser_list(self, kind: ScalarType, values: bytearray, relocations: list[Relocation], depth: int = 1) -> None:
         s = self.stream
+        if depth > _MAX_DIMENSIONS:
+            s.fail("this initialiser is nested too deeply")
         while not s.accept("}"):
             if s.accept("{"):
-                self._initialiser_list(kind, values, relocations)
+                self._initialiser_list(kind, values, relocations, depth + 1)
             else:
                 self._initialiser_value(kind, values, relocations)
             if not s.accept(","):
@@ -195,17 +214,21 @@ class _ModuleParser:
             real = struct.unpack("<f", struct.pack("<I", bits))[0] if width == 32 else struct.unpack("<d", struct.pack("<Q", bits))[0]
             real = -real if negative else real
             if kind.kind != "f":
+                if kind.bits not in (32, 64):
+                    s.fail(f"a floating-point constant is no .{kind.name}", token)
                 values += (bits ^ (1 << (width - 1) if negative else 0)).to_bytes(width // 8, "little")[: kind.bytes].ljust(kind.bytes, b"\0")
             else:
-                values += struct.pack("<f" if kind.bits == 32 else "<d", real)
+                values += _packed_real(kind, real)
         elif token.kind == "int" and s.accept("("):
             mask = parse_integer(token)
+            if mask == 0:
+                s.fail("a mask without bits takes nothing of the address", token)
             self._relocation(kind, values, relocations, shift=(mask & -mask).bit_length() - 1)
             s.expect(")")
         elif token.kind == "int":
             number = -parse_integer(token) if negative else parse_integer(token)
             if kind.kind == "f":
-                values += struct.pack("<f" if kind.bits == 32 else "<d", number)
+                values += _packed_real(kind, float(number))
             else:
                 values += (number & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
         elif token.kind == "name":
@@ -242,6 +265,10 @@ class _ModuleParser:
                 s.fail(f"expected `.param`, found `{space}`", space)
             kind, align, vector, _ = self._type_of_declaration()
             found.append(self._declarator(space[1:], kind, align, vector))
+            if found[-1].size is None:
+                s.fail(f"parameter `{found[-1].name}` has no size")
+            if any(other.name == found[-1].name for other in found[:-1]):
+                s.fail(f"two parameters are called `{found[-1].name}`")
             s.accept(",")
         return found
 
@@ -265,6 +292,8 @@ class _ModuleParser:
             while s.peek().kind == "int":
                 numbers.append(s.integer())
                 s.accept(",")
+            if directive in (".maxntid", ".reqntid") and not 1 <= len(numbers) <= 3:
+                s.fail(f"`{directive}` takes one to three numbers", directive)
             function.directives[directive[1:]] = tuple(numbers)
         if not s.accept(";"):
             s.expect("{")
@@ -275,6 +304,16 @@ class _ModuleParser:
             self.module.functions[name] = function
         elif function.has_body:
             raise ParseError(f"PTX line {line}: function `{name}` is defined twice (first on line {earlier.line})")
+
+
+def _packed_real(kind: ScalarType, real: float) -> bytes:
+    """The bytes of a number as f32 or f64; beyond the largest f32 lies infinity."""
+    if kind.bits == 64:
+        return struct.pack("<d", real)
+    try:
+        return struct.pack("<f", real)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, real))
 
 
 def parse_float(token: str) -> tuple[int, int]:
