@@ -34,6 +34,9 @@ COMMANDS = (
     Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
     Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),
     Command("plan", "gridstride.cli.plan", "Launch arithmetic: blocks, idle threads, occupancy, waves."),
+    Command("occupancy", "gridstride.cli.occupancy", "Occupancy: all limits, the curve over block sizes, the best block size."),
+    Command("roofline", "gridstride.cli.roofline", "Roofline of a device, and the laws of Amdahl and Gustafson."),
+    Command("access", "gridstride.cli.access", "What a warp's accesses cost: sectors, bank passes, and where the lanes go."),
     Command("devices", "gridstride.cli.devices", "The GPUs that can be simulated, and their limits."),
     Command("bench", "gridstride.cli.bench", "Measure the simulator's speed on this machine."),
 )

@@ -71,6 +71,15 @@ for _name, _more in (("bar", "cta?"), ("barrier", _ALIGNED)):
     operation(_name, types="u32", modifiers=f"red popc {_more}", operands="0 = u32 u32? pred", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 
 
+def _warp_synced(e: Emitter, op: Op) -> None:
+    from gridstride.lower import checking
+
+    checking.warp_synced(e, op)
+
+
+operation("warp_synced", operands="= u32", section="9.7.13.2", effects=Effect.SYNCHRONISES)(_warp_synced)
+
+
 def barrier_result(e: Emitter, op: Op) -> None:
     from gridstride.lower import barriers
 

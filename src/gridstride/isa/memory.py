@@ -85,7 +85,11 @@ for _types, _counts in (("f16 bf16", "v2|v4|v8"), ("f16x2 bf16x2", "v2|v4")):
 
 
 def fence(e: Emitter, op: Op) -> None:
+    from gridstride.lower import checking
+
     e.b.fence("seq_cst")
+    assert op.form is not None
+    checking.fence(e, "cta" if "cta" in op.form else "gpu", op.site)
 
 
 operation("membar", modifiers="cta|gl|sys", operands="=", section="9.7.13.4", effects=Effect.SYNCHRONISES)(fence)

@@ -400,7 +400,7 @@ def either(
 def load(e: Emitter, op: Op) -> None:
     """Lower ld."""
     t = target_of(e, op)
-    count(e, t)
+    watch(e, t, [])
     if t.address.shape == UNIFORM and t.space != "local" and not _per_lane(e, op):
         elements = _load_uniform(e, t)
         make = uniform
@@ -419,11 +419,16 @@ def combines(t: Target) -> bool:
     return unused and t.address.shape == UNIFORM and kind.kind in "sub" and kind.bits <= 64 and op.info in ("add", "and", "or", "xor", "min", "max")
 
 
-def count(e: Emitter, t: Target) -> None:
+def watch(e: Emitter, t: Target, values: list[ir.Value]) -> None:
+    """Let the observers that are on see an access before it is made; `values` is what a store will write."""
     if e.counting:
         from gridstride.lower.counting import count_access
 
         count_access(e, t)
+    if e.checks:
+        from gridstride.lower.checking import check_access
+
+        check_access(e, t, values)
 
 
 def _per_lane(e: Emitter, op: Op) -> bool:
@@ -585,7 +590,6 @@ def _load_local(e: Emitter, t: Target) -> list[ir.Value]:
 def store(e: Emitter, op: Op) -> None:
     """Lower st."""
     t = target_of(e, op)
-    count(e, t)
     access = op.access
     assert access is not None
     if access.ordering != "weak":  # somebody may wait for it: a loop that stores so is not one that only spins
@@ -596,6 +600,7 @@ def store(e: Emitter, op: Op) -> None:
         whole = e.values.vector(values[0])
         parts = [whole, e.b.lshr(whole, e.values.warp.const("i128", 64))]
         values = [varying("i64", e.b.trunc(p, vector_type("i64"))) for p in parts]
+    watch(e, t, [e.values.vector(v) for v in values] if e.checks else [])
     if t.address.shape == UNIFORM and t.space != "local" and not _per_lane(e, op):
         _store_uniform(e, t, values)
         return

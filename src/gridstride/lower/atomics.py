@@ -12,7 +12,7 @@ from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Op
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
-from gridstride.lower.access import Target, combines, count, either, resolved, shared_lanes_ok, shared_offsets, target_of
+from gridstride.lower.access import Target, combines, either, resolved, shared_lanes_ok, shared_offsets, target_of, watch
 from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
@@ -29,7 +29,7 @@ def lower(e: Emitter, op: Op) -> None:
     kind = op.access.element
     t = target_of(e, op)
     t = Target(op, t.space, t.address, t.narrow, kind.bits, 1, t.aligned)
-    count(e, t)
+    watch(e, t, [])
     hosts = _hosts(e, t)
     values = [e.values.vector(e.observed(a, f"i{kind.bits}")) for a in op.args[1:]]
     unused = not op.results or op.results[0] is None

@@ -47,7 +47,7 @@ class SymbolTable:
 class Emitter:
     """State of the lowering of one kernel."""
 
-    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str, stack: bool = False, counting: bool = False) -> None:
+    def __init__(self, function: Function, shapes: Shapes, live: Liveness, layout: LaneLayout, symbols: SymbolTable, module: ir.Module, name: str, stack: bool = False, counting: bool = False, checks: frozenset[str] = frozenset()) -> None:
         self.function = function
         self.shapes = shapes
         self.live = live
@@ -77,6 +77,9 @@ class Emitter:
         self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
         self.stack = stack
         self.counting = counting
+        self.checks = checks
+        self.orders = False  # fences and what they order are told to the host
+        self.alive_slot: ir.Value | None = None  # set by the flow: lanes that have not ended
         self.frame = self.warp  # where saved registers are relative to
         if stack:
             start = self.field(self.initial, WARP, self.warp, "frame")
@@ -426,6 +429,11 @@ class Emitter:
             total = part if total is None else self.b.or_(total, part)
         assert total is not None
         return uniform(f"i{bits}", total) if is_uniform else varying(f"i{bits}", total)
+
+    def live_lanes(self) -> ir.Value:
+        """The lanes of this group that have not ended."""
+        assert self.alive_slot is not None
+        return self.b.load(self.alive_slot, typ=I32)
 
     # ---- stopping --------------------------------------------------------------------------------------------
 

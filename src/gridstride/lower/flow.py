@@ -42,6 +42,7 @@ class Flow:
         builder = ir.IRBuilder(emitter.allocation_block)
         self.active = stack_slot(builder, I32)
         self.alive = stack_slot(builder, I32)
+        emitter.alive_slot = self.alive
         self.waiting = {k: stack_slot(builder, I32) for k in self.waits}
         for slot in (self.active, self.alive):
             emitter.initial.store(ir.Constant(I32, 0), slot)

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import ParseError, UnsupportedError
-from gridstride.ir.nodes import AddressOf, Function, Kind, Op, Reg
+from gridstride.ir.nodes import AddressOf, Const, Function, Kind, Op, Reg
 from gridstride.lower import access, calls
 from gridstride.lower.emitter import Emitter, SymbolTable
 from gridstride.lower.flow import Flow
@@ -93,14 +93,14 @@ def shared_layout(shared: Mapping[str, Variable]) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool = False) -> KernelCode:
+def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> KernelCode:
     """Native code of entry `name`, from the cache or made anew. `profile`: it counts."""
     cache = DiskCache("native", limit_bytes=512 << 20)
-    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, profile, host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
+    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, profile, sorted(checks), host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
     kept = cache.get(key)
     if kept is not None:
         return KernelCode.from_json(kept)
-    code = _compile(module, name, layout, profile)
+    code = _compile(module, name, layout, profile, checks)
     cache.put(key, code.as_json())
     return code
 
@@ -116,15 +116,15 @@ def code_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _compile(module: Module, name: str, layout: LaneLayout, profile: bool) -> KernelCode:
-    code, text = lower_to_llvm(module, name, layout, profile)
+def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, checks: frozenset[str]) -> KernelCode:
+    code, text = lower_to_llvm(module, name, layout, profile, checks)
     lines = text.count("\n")
     # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long
     image = compile_object(text, level=2 if lines < SLOW_PASSES_UP_TO else 1, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
     return KernelCode(image, **code)
 
 
-def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False) -> tuple[dict[str, Any], str]:
+def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
     functions = _select_all(module, name)
     stack = len(functions) > 1
@@ -136,11 +136,11 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
     llvm_module = ir.Module(name)
     flows, made = [], {}
     instructions: list[list[list[Any]]] = []
-    traits = dict.fromkeys(("spins", "ordered", "atomics_used", "float_atomics", "barriers"), False)
+    traits = dict.fromkeys(TRAITS, False)
     for function in functions:
         symbols = SymbolTable(indices, shared_offsets, *parameter_layout(function.parameters), numbers)
         native = f"function.{function.name}" if stack else "kernel"
-        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions))
+        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions), checks)
         flows.append(flow)
         instructions += [_instructions(block.ops) for block in function.blocks]
         traits = {k: v or own[k] for k, v in traits.items()}
@@ -191,7 +191,7 @@ def _select_all(module: Module, name: str) -> list[Function]:
 
 
 def _lower_function(
-    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int
+    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int, checks: frozenset[str]
 ) -> tuple[Flow, dict[str, Any]]:
     drop_unused_results(function)
     loops = order_blocks(function)
@@ -212,11 +212,13 @@ def _lower_function(
         spinning = _spinning_latches(function, loops)
         shapes = ShapeAnalysis(function, webs, live, loops, layout, independent=True).run()
         pending = find_waiting(function.blocks, shapes.divergent, latches)
-    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack, profile)
+    emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack, profile, checks)
+    traits = _traits(function, bool(spinning))
+    emitter.orders = traits["fences"] and bool(checks & {"race-shared", "race-global"})
     _fix_parameters(emitter, function)
     flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits, first_number)
     flow.run()
-    return flow, _traits(function, bool(spinning))
+    return flow, traits
 
 
 def _instructions(ops: list[Op]) -> list[list[Any]]:
@@ -352,9 +354,12 @@ def _may_leave_by_it(inside: list[Any], loop: Any) -> bool:
     )
 
 
+TRAITS = ("spins", "ordered", "atomics_used", "float_atomics", "barriers", "named_barriers", "fences")
+
+
 def _traits(function: Function, spins: bool) -> dict[str, Any]:
-    """What the launch must know to choose how to run blocks."""
-    ordered = atomics_used = float_atomics = barriers = False
+    """What the launch must know to choose how to run blocks, and the race detector to judge."""
+    ordered = atomics_used = float_atomics = barriers = named = fences = False
     for block in function.blocks:
         for op in block.ops:
             if op.kind is Kind.ATOMIC and op.access is not None:
@@ -365,4 +370,10 @@ def _traits(function: Function, spins: bool) -> dict[str, Any]:
                 ordered = True
             elif op.info == "suspends":
                 barriers = True
-    return {"spins": spins, "ordered": ordered, "atomics_used": atomics_used, "float_atomics": float_atomics, "barriers": barriers}
+                plain = op.form is not None and ("warp" in op.form or op.form.operation.opcode == "call" or op.args == [Const(0)])
+                named |= not plain
+            if op.form is not None and op.form.operation.opcode in ("fence", "membar"):
+                fences = True
+            if op.access is not None and op.access.ordering in ("acquire", "release", "acq_rel"):
+                fences = True
+    return {"spins": spins, "ordered": ordered, "atomics_used": atomics_used, "float_atomics": float_atomics, "barriers": barriers, "named_barriers": named, "fences": fences}

@@ -85,6 +85,17 @@ WORKER = Record(
     "cooperative:i64",
     "frame_bytes:i64",
     "threads_done:i64",
+    "findings:ptr",  # FINDING records
+    "finding_count:i64",
+    "named_barriers:i32",  # the kernel has barriers that not all of the block takes part in
+    "fences:i32",  # the kernel has fences: the host knows what they carry between blocks
+    "order_callback:ptr",  # (worker, block, warp, lane, cell) -> 1 if that access is known to come before
+    "race_writes:ptr",  # shadow planes of global memory, each so that the place of address a is base + (a >> 2) * size
+    "race_reads:ptr",
+    "race_write_meta:ptr",
+    "race_read_meta:ptr",
+    "accesses:i64",  # warp accesses that checks have looked at, and their bytes
+    "access_bytes:i64",
     "counters:ptr",  # i64: three an access or branch, then two a block of the kernel (see lower/counting.py)
 )
 
@@ -105,6 +116,11 @@ BLOCK = Record(
     "progress:i64",
     "fast:i32",  # 1: all warps are whole, the kernel goes from warp to warp by itself; 2: and some have ended; 0: it does not
     "current:ptr",  # the warp that runs, or ran last
+    "race:ptr",  # a RACE record
+    "shared_writes:ptr",  # shadow planes of shared memory
+    "shared_reads:ptr",
+    "shared_write_meta:ptr",
+    "shared_read_meta:ptr",
     "bar_arrived:i32*16",
     "bar_expected:i32*16",
     "bar_and:i32*16",
@@ -165,6 +181,11 @@ SCHEDULE = Record(
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
     "calls:i32",  # functions are called for real: frames have to be made
     "hash_bytes:i64",  # of a frame, to tell whether a group is still where it was
+    "races:i32",  # the race detector is on
+    "race_begin:ptr",
+    "race_arrive:ptr",
+    "race_release:ptr",
+    "race_exit:ptr",
     "merge:ptr",  # two i64 a place of a frame that differs between lanes: offset, bytes of a lane (0: a mask)
     "merge_count:i32",  # 0: groups of lanes are never merged
     "straight:i32",  # the kernel never suspends: one call runs all warps of a block
@@ -188,6 +209,31 @@ FRAME = Record(
     "active:i32",
     "alive:i32",
 )
+
+RACE = Record(
+    "race",  # the order of one block's accesses (see lower/races.py); times are counts of synchronisations
+    "event:i32",  # now
+    "known:i32*1024",  # [warp][other warp]: up to when a warp knows another's accesses
+    "left:i32*512",  # [barrier][warp]: what those who have arrived know
+    "ended:i32*32",  # the same of warps that have ended
+    "together:i32*32",  # [warp]: up to when all its lanes know each other's
+    "floor:i32*32",  # [warp]: up to when it knows all of the block's
+    "lanes:i32*32768",  # [warp][lane][other lane]
+)
+
+FINDING = Record(
+    "finding",
+    "what:i32",  # kind, severity and detail
+    "site:i32",
+    "other_site:i32",
+    "thread:i32",
+    "other_thread:i32",
+    "block:i64",
+    "other_block:i64",
+    "address:i64",
+    "count:i64",
+)
+FINDINGS_LIMIT = 256
 
 # What a kernel function returns, and the state its warp is then in.
 DONE, BARRIER, YIELD, STOPPED, WARP_SYNC, RUNNABLE, CALL = range(7)
@@ -213,12 +259,15 @@ RUNTIME_FUNCTIONS = {
     "scatter16": ("void", ("32xi64", "i32", "32xi16")),
     "scatter32": ("void", ("32xi64", "i32", "32xi32")),
     "scatter64": ("void", ("32xi64", "i32", "32xi64")),
+    "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32", "i32", "i32")),
+    "race_warp_sync": ("void", ("ptr", "ptr", "i32", "i32")),
     "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
     "host": ("i32", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
 }
 
 # What a kernel may ask of the host, in the order of their numbers.
-HOST_REQUESTS = ("vprintf", "__assertfail", "malloc", "free")
+ORDER_REQUESTS = ("fence.cta", "fence.gpu", "order.read", "order.write", "order.update")
+HOST_REQUESTS = (*ORDER_REQUESTS, "vprintf", "__assertfail", "malloc", "free")
 
 # Faults
 FAULTS = {

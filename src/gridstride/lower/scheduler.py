@@ -87,9 +87,11 @@ def _start_block(module: ir.Module) -> ir.Function:
     clear = f.get(SCHEDULE, schedule, "locals_clear")
     with f.if_(clear.ne(0)):
         _memset(f, f.get(BLOCK, block, "locals"), clear)
+    with f.if_(f.get(SCHEDULE, schedule, "races").ne(0)):
+        f.call_pointer(f.get(SCHEDULE, schedule, "race_begin"), "void", block, warps)
     f.ret_if(f.get(SCHEDULE, schedule, "straight").ne(0))
     calls = f.get(SCHEDULE, schedule, "calls").ne(0)
-    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1) & ~calls).to("i32"))
+    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1) & ~calls & f.get(SCHEDULE, schedule, "races").eq(0)).to("i32"))
     _memset(f, block + BLOCK.offset("bar_arrived"), f.const("i64", 64))
     frame = f.get(SCHEDULE, schedule, "frame_bytes")
     first = f.get(BLOCK, block, "warps")
@@ -269,6 +271,8 @@ def _let_go(f: NativeFunction, schedule: Native, block: Native, number: Native, 
             some = holds.get().ne(0).to("i32")
             result = mode.eq(POPC).select(holds.get(), mode.eq(OR).select(some, all_hold.get().to("i32")))
             f.put(WARP, warp, "result", result)
+            with f.if_(f.get(SCHEDULE, schedule, "races").ne(0)):
+                f.call_pointer(f.get(SCHEDULE, schedule, "race_release"), "void", block, warp)
             f.put(WARP, warp, "state", RUNNABLE)
             released.set(released.get() + 1)
     f.put(BLOCK, block, "bar_arrived", f.const("i32", 0), number.to("i64"))
@@ -327,6 +331,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
     kernel = f.get(SCHEDULE, schedule, "kernel")
     order = f.get(SCHEDULE, schedule, "warp_order")
     warps = f.get(SCHEDULE, schedule, "warps")
+    races = f.get(SCHEDULE, schedule, "races").ne(0)
     with f.if_(f.get(SCHEDULE, schedule, "straight").ne(0)):
         state = f.call_pointer(kernel, "i32", worker, block, first)
         f.ret(state.eq(STOPPED).select(f.const("i32", ABORTED), f.const("i32", FINISHED)))
@@ -358,6 +363,8 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                     moved.set(1)
                 warp = f.get(BLOCK, block, "current")
                 with f.if_(state.eq(DONE)):
+                    with f.if_(races):
+                        f.call_pointer(f.get(SCHEDULE, schedule, "race_exit"), "void", block, warp)
                     f.put(WARP, warp, "state", DONE)
                     live.set(live.get() - 1)
                     moved.set(1)
@@ -374,6 +381,8 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                         f.put(WARP, warp, "signature", now)
                         yielded.set(yielded.get() + 1)
                     with f.if_(state.eq(BARRIER)):
+                        with f.if_(races):
+                            f.call_pointer(f.get(SCHEDULE, schedule, "race_arrive"), "void", block, warp)
                         _arrive(f, block, warp)
                         waiting_barrier.set(1)
                         moved.set(1)

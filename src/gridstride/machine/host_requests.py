@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
-from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, WARP, WORKER
+from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, LOCAL_WINDOW, ORDER_REQUESTS, SHARED_WINDOW, WARP, WORKER
+from gridstride.machine.happens_before import BLOCK_SCOPE, DEVICE_SCOPE, HappensBefore
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.printf import format_printf
 from gridstride.machine.program import Program
@@ -48,6 +49,9 @@ class HostRequests:
         kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 3)
         self._callback = kind(self._request)
         self._lock = threading.Lock()
+        self.order = HappensBefore()
+        asks = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_int64)
+        self._order_callback = asks(self._ordered)
 
     @property
     def callback_address(self) -> int:
@@ -55,7 +59,7 @@ class HostRequests:
 
     def close(self) -> None:
         """Break the cycle between this object and the foreign function."""
-        del self._callback
+        del self._callback, self._order_callback
 
     # ---- requests --------------------------------------------------------------------------------------------
 
@@ -65,7 +69,9 @@ class HostRequests:
                 lanes = [k for k in range(32) if mask >> k & 1]
                 arguments = [_i64s(worker + WORKER.offset("host_arguments") + 256 * k) for k in range(5)]
                 name = HOST_REQUESTS[what]
-                if name == "vprintf":
+                if name in ORDER_REQUESTS:
+                    self._order(name, block, warp, lanes, arguments[0])
+                elif name == "vprintf":
                     self._print(block, warp, lanes, arguments)
                 elif name == "__assertfail":
                     self._assert(worker, block, warp, lanes, site, arguments)
@@ -79,6 +85,22 @@ class HostRequests:
             self.assertion = f"a request of the kernel failed: {error}"
             _fault(worker, block, warp, site, FAULT_ASSERT, mask & 0xFFFFFFFF)
         return 0
+
+    def _order(self, name: str, block: int, warp: int, lanes: list[int], addresses: Any) -> None:
+        if name.startswith("fence"):
+            self.order.fence(block, warp, lanes, BLOCK_SCOPE if name == "fence.cta" else DEVICE_SCOPE)
+            return
+        places = [addresses[lane] for lane in lanes]
+        self.order.access(block, warp, lanes, places, name != "order.write", name != "order.read")
+
+    def _ordered(self, worker: int, block: int, warp: int, lane: int, cell: int) -> int:
+        with self._lock:
+            return int(self.order.ordered(block, warp, lane, cell & (2**64 - 1)))
+
+    @property
+    def order_address(self) -> int:
+        """What native code asks whether an access is known to come before."""
+        return ctypes.cast(self._order_callback, ctypes.c_void_p).value or 0
 
     def _print(self, block: int, warp: int, lanes: list[int], arguments: list[Any]) -> None:
         linear = ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value

@@ -21,17 +21,21 @@ from gridstride.findings import Dim3
 from gridstride.lower.counting import PER_BLOCK, PER_SITE
 from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
 from gridstride.lower.kernel import KernelCode, code_fingerprint
-from gridstride.lower.records import BLOCK, FAULT_INTERRUPTED, POOL, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
+from gridstride.lower.races import build_races
+from gridstride.lower.records import BLOCK, FAULT_INTERRUPTED, FINDING, FINDINGS_LIMIT, POOL, RACE, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
 from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
+from gridstride.machine.detectors import PLANES, RACES, race_planes, read_findings
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.memory import Memory
 from gridstride.machine.program import Program
+from gridstride.machine.reserve import reserve
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 from gridstride.passes.analyse_shapes import LaneLayout
 
+_RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit")
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 MARGIN = 4096  # readable bytes around shared and local memory
 MAX_GROUPS = 32  # groups that a warp's lanes can split into
@@ -83,6 +87,7 @@ class _Shared:
     trackers: list[Any]
     table: npt.NDArray[np.int64]
     run: Callable[[int, int, int], int]
+    races: dict[str, int]
 
 
 @functools.cache
@@ -90,8 +95,9 @@ def _shared_functions() -> _Shared:
     cache = DiskCache("native", limit_bytes=512 << 20)
     trackers, addresses = [], {}
     for name, build, symbols in (
-        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n != "host"]),
+        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n != "host" and not n.startswith("race_")]),
         ("scheduler", build_scheduler, ["run"]),
+        ("races", build_races, [*_RACE_FUNCTIONS, "race_access", "race_warp_sync"]),
     ):
         key = key_of("shared", name, host_cpu(), host_features(), code_fingerprint())
         kept = cache.get(key)
@@ -104,8 +110,9 @@ def _shared_functions() -> _Shared:
         trackers.append(tracker)
         addresses.update(found)
     table = np.array([addresses.get(n, 0) for n in RUNTIME_FUNCTIONS], dtype=np.int64)
+    races = {n: addresses[n] for n in _RACE_FUNCTIONS}
     run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(addresses["run"])
-    return _Shared(trackers, table, run)
+    return _Shared(trackers, table, run, races)
 
 
 class RecordView:
@@ -159,6 +166,7 @@ class _Worker:
     pool: RecordView
     memory: mmap.mmap
     counters: npt.NDArray[np.int64]
+    findings: npt.NDArray[np.uint8]
     keep: list[Any] = field(default_factory=list)
 
 
@@ -171,6 +179,7 @@ class _Shape:
     frame: int
     shared: int
     local: int  # bytes of one thread
+    races: bool = False
 
     @property
     def frames(self) -> int:
@@ -181,8 +190,13 @@ class _Shape:
         return self.local * 32 * self.warps
 
     @property
+    def shadows(self) -> int:
+        """Bytes of the race detector: the order of the block's accesses, and the planes of its shared memory."""
+        return RACE.size + (self.shared // 4 + 16) * sum(PLANES.values()) if self.races else 0
+
+    @property
     def stride(self) -> int:
-        size = BLOCK.size + self.frames + self.shared + self.locals + 4 * MARGIN
+        size = BLOCK.size + self.frames + self.shared + self.locals + self.shadows + 4 * MARGIN
         return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
@@ -214,7 +228,7 @@ def launch(
         raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
     shared = _shared_functions()
     layout = LaneLayout.of(block)
-    loaded = entry.code(layout, options.profile)
+    loaded = entry.code(layout, options.profile, options.checks)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
@@ -237,9 +251,10 @@ class _Launch:
         self.grid, self.block = grid, block
         self.memory, self.device, self.options, self.functions = memory, device, options, shared
         threads = prod(block)
+        self.races = bool(options.checks & RACES)
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = code.static_shared + dynamic_shared
-        self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes)
+        self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes, self.races)
         self.blocks = prod(grid)
         self.stop = np.zeros(16, np.int32)
 
@@ -261,12 +276,19 @@ class _Launch:
             host.flush(stdout)
             # a worker with a fault stops the others: theirs is then only the interruption
             faults = [w for w in workers if w.record["fault_code"]]
+            found = [r for w in workers for r in read_findings(self.code, w.findings, w.record["finding_count"])]
             faulty = min(faults, key=lambda w: w.record["fault_code"] == FAULT_INTERRUPTED, default=None)
             if faulty is not None:
                 names = {**{a.address: n for n, a in globals_.items()}, **names}
-                raise explain_fault(self, kernel, faulty.record, names, host.assertion)
+                fault = explain_fault(self, kernel, faulty.record, names, host.assertion)
+                fault.raw_findings = tuple(found)
+                raise fault
             counts = self._counts(workers) if self.options.profile else None
-            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads, counts)
+            receipt = None
+            if self.options.checks:
+                accesses, size = (sum(w.record[n] for w in workers) for n in ("accesses", "access_bytes"))
+                receipt = CheckReceipt(accesses, size, tuple(sorted(self.options.checks)))
+            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads, counts, tuple(found), receipt)
         finally:
             host.close()
             self.memory.free(held)
@@ -279,7 +301,7 @@ class _Launch:
     # ---- records ---------------------------------------------------------------------------------------------
 
     def _worker_count(self) -> int:
-        wanted = self.options.threads
+        wanted = 1 if self.options.checks else self.options.threads  # detectors follow one order of blocks
         return max(1, min(wanted or 1, self.blocks))
 
     def _schedule(self) -> RecordView:
@@ -295,6 +317,9 @@ class _Launch:
         schedule["hash_bytes"] = min(shape.frame, 16384)
         schedule["shared_clear"] = shape.shared
         schedule["locals_clear"] = 0 if self.code.calls else shape.locals
+        schedule["races"] = int(self.races)
+        for name, address in self.functions.races.items():
+            schedule[name] = address
         schedule["straight"] = int(not self.code.suspends)
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
         self.merge = np.array(self.code.merge or [(0, 0)], dtype=np.int64)
@@ -326,16 +351,23 @@ class _Launch:
         record["shared_bytes"], record["dynamic_bytes"] = self.shared_bytes, self.dynamic_shared
         record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
         record["exclusive"], record["smid"] = int(count == 1), number
+        findings = np.zeros(FINDING.size * FINDINGS_LIMIT, np.uint8)
+        if self.races:
+            record["findings"] = findings.ctypes.data
+            record["named_barriers"] = int(self.code.traits["named_barriers"])
+            record["order_callback"] = host.order_address
+            record["fences"] = int(self.code.traits["fences"])
+            for name, address in race_planes(self.memory).addresses().items():
+                record[name] = address
         host.views.append(WorkerView(record.array("allocations"), record.array("allocation_count"), slots))
         limit = self._blocks_in_flight(count)
         pool = new_record(POOL)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-        area = mmap.mmap(-1, self.shape.stride * limit, flags=flags)
+        area = reserve(self.shape.stride * limit)
         data = np.frombuffer(area, np.uint8)
         pool["first"], pool["stride"], pool["limit"] = data.ctypes.data, self.shape.stride, limit
         counters = np.zeros(len(self.code.sites) * PER_SITE + len(self.code.instructions) * PER_BLOCK, np.int64)
         record["counters"] = counters.ctypes.data
-        worker = _Worker(record, pool, area, counters, [slots, runtime, data, table, symbols])
+        worker = _Worker(record, pool, area, counters, findings, [slots, runtime, data, table, symbols])
         self._prepare_blocks(data, limit)
         return worker
 
@@ -373,6 +405,13 @@ class _Launch:
             by_warp = lanes.reshape(shape.warps, 32)
             _column(frames, WARP, f"tid_{axis}")[...] = by_warp[:, 0]
             _column(frames, WARP, f"tid_{axis}_lanes", whole=True)[...] = by_warp
+        if self.races:
+            place = -(-(local + shape.locals + MARGIN) // 64) * 64
+            _column(blocks, BLOCK, "race")[...] = starts + place
+            place += RACE.size
+            for name, size in PLANES.items():
+                _column(blocks, BLOCK, name.replace("race_", "shared_"))[...] = starts + place
+                place += (shape.shared // 4 + 16) * size
 
     def _thread_indices(self) -> npt.NDArray[np.int32]:
         x, y, _ = self.block

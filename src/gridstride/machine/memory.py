@@ -10,11 +10,13 @@ import bisect
 import collections
 import mmap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import GridstrideError, LaunchError
+from gridstride.machine.reserve import reserve
 
 RED_ZONE = 4096  # bytes on both sides of every allocation
 QUARANTINE = 64 << 20  # bytes that freed allocations may hold before the oldest is reused
@@ -39,6 +41,8 @@ class Memory:
         self._map, span = self._reserve(capacity)
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
         self.base = int(self._bytes.ctypes.data)
+        self.span = span
+        self.shadows: dict[str, Any] = {}  # memory of the detectors that watch this memory
         self.capacity = capacity
         self.used = 0
         self.generation = 0  # counts changes of the set of live allocations
@@ -53,11 +57,10 @@ class Memory:
 
     @staticmethod
     def _reserve(capacity: int) -> tuple[mmap.mmap, int]:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
         span = capacity + QUARANTINE + (1 << 30)
         while True:
             try:
-                return mmap.mmap(-1, span, flags=flags), span
+                return reserve(span), span
             except (OSError, ValueError):
                 span //= 2
                 if span < 64 << 20:

@@ -84,11 +84,11 @@ class Entry:
         """Bytes of shared memory that the kernel declares."""
         return shared_layout(select_operations(self.program.module, self.name).shared)[1]
 
-    def code(self, layout: LaneLayout, profile: bool = False) -> LoadedCode:
+    def code(self, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> LoadedCode:
         """Native code for a lane layout; made (or fetched from the cache) on first use."""
-        key = f"{layout.name} {profile}"
+        key = f"{layout.name} {profile} {sorted(checks)}"
         if key not in self._codes:
-            made = compile_kernel(self.program.module, self.name, layout, profile)
+            made = compile_kernel(self.program.module, self.name, layout, profile, checks)
             tracker, addresses = load_object(f"kernel{next(_numbers)}", made.image, ["kernel"])
             self._codes[key] = LoadedCode(made, addresses["kernel"], tracker)
         return self._codes[key]

@@ -251,6 +251,8 @@ class Selector(CallSelection):
         results, op.results = op.results, []
         self.emit(op)
         self.start(Block(label=f"after barrier@{at.line}"))
+        if "warp" in form:
+            self.emit(Op(Kind.EFFECT, lookup("warp_synced"), [], list(op.args), at.line, at.loc))
         if results:
             answer = lookup_result(form.types[0])
             self.emit(Op(Kind.EFFECT, answer, results, [], at.line, at.loc))

@@ -155,6 +155,10 @@ class Metrics:
         """Distinct words of each constant load, summed: as many passes the constant cache takes."""
         return sum(constant_passes(i) for i in self.where("load", "const"))
 
+    @property
+    def constant_words_per_load(self) -> float:
+        return ratio(self.constant_words, self.constant_loads)
+
     # ---- instructions ----------------------------------------------------------------------------------------
 
     @property
@@ -210,6 +214,11 @@ class Metrics:
     @cached_property
     def floating(self) -> FloatingCounts:
         return count_floating(self.instructions)
+
+    @property
+    def floating_operations(self) -> int:
+        """Additions, multiplications and fused multiply-adds, each counting one."""
+        return sum(self.floating.operations.values())
 
     @property
     def flops(self) -> int:

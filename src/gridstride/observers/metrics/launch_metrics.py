@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from gridstride.machine.devices import DeviceSpec, find_device
 from gridstride.machine.occupancy import Occupancy, occupancy
@@ -48,6 +49,11 @@ class LaunchMetrics(Metrics):
     @cached_property
     def occupancy(self) -> Occupancy:
         return occupancy(self.spec, self.profile.threads_per_block, self.profile.registers, self.shared_bytes)
+
+    @property
+    def occupancy_percent(self) -> float:
+        """Theoretical occupancy."""
+        return self.occupancy.percent
 
     @property
     def resident_blocks(self) -> int:
@@ -111,10 +117,16 @@ class LaunchMetrics(Metrics):
         """FLOPs ÷ bytes of the sectors that were asked for; infinite where there is arithmetic and no such byte."""
         return ratio(self.flops, self.bytes_moved) if self.bytes_moved or not self.flops else math.inf
 
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), **{name: getattr(self, name) for name in LAUNCH_METRICS}}
+
     @cached_property
     def roofline(self) -> Roofline:
         """Where the launch stands under the device's roofs, by the sectors it moves."""
         return Roofline.of(self.spec, self.floating, self.sector_intensity)
+
+
+LAUNCH_METRICS = tuple(name for name, member in vars(LaunchMetrics).items() if isinstance(member, property))
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,12 @@ class BankConflict(Rule):
 def padding(width: int) -> str:
     """The padding that takes strides of powers of two apart, for elements of `width` bytes.
 
-    With one element more after each 128 bytes (the width of all banks), a lane at word `s·l` goes to word `s·l + s·l // 32`: for
-    `s` a power of two, the lanes whose words fell into one bank have 32 words or a multiple between them, and now differ by one bank each.
+    Rows of a whole number of 128 bytes (the width of all banks) and an element more put the elements of a column one element apart,
+    modulo 128 bytes. Shorter strides: with an element more after every 128 bytes, those that would meet in a bank are in different
+    groups of 128 bytes, and so differ by an element each.
     """
     elements = max(1, _BANKS * 4 // width)
     extra = max(1, 4 // width)
     more = "one element" if extra == 1 else f"{extra} elements"
-    step = f"{extra} * (i / {elements})" if extra > 1 else f"i / {elements}"
-    return f"pad with {more} after every {elements}: `tile[…][{elements} + {extra}]` for rows of {elements}, or the index `i + {step}` in place of `i`"
+    index = f"i + i / {elements}" if extra == 1 else f"i + {extra} * (i / {elements})"
+    return f"pad each row by {more} (`tile[HEIGHT][WIDTH + {extra}]`) where lanes go down a column; where they go in strides shorter than {elements}, use `{index}` in place of `i`"

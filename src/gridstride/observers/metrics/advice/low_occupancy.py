@@ -38,7 +38,7 @@ class LowOccupancy(Rule):
         then, how = fixed
         limiter = {"registers": "registers", "shared": "shared memory", "warps": "the size of the block", "blocks": "the number of blocks"}[now.limiter]
         yield self.advice(
-            "occupancy",
+            "occupancy_percent",
             now.percent,
             then.percent,
             1 - now.percent / then.percent,

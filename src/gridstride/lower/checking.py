@@ -1,0 +1,121 @@
+"""What a checked kernel does beside its work: tell the detectors of each access and each meeting of lanes."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gridstride.ir.nodes import Kind, Op
+from gridstride.lower.access import Target, resolved
+from gridstride.lower.emitter import I8, I32, I64, Emitter
+from gridstride.lower.lanes import vector_type
+from gridstride.lower.races import ATOMIC, VOLATILE
+from gridstride.lower.records import HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, SPACES, WARP, WORKER
+from gridstride.lower.runtime_table import call_runtime
+
+WORD = 4
+
+
+def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
+    """Before an access: the exact bounds (its shadow lies at the same place), then the detectors that are on.
+
+    values: what a store will write, a vector an element."""
+    if t.space == "local" or t.op.access is None or t.op.access.space in ("const", "param"):
+        return
+    if not e.checks & {"race-shared", "race-global"}:
+        return
+    resolved(e, t)
+    _tally(e, t)
+    order_access(e, t)
+    addresses = e.values.vector(t.address)
+    if t.op.access.space != "generic":
+        space = "shared" if t.space == "shared" else "global"
+        if f"race-{space}" in e.checks:
+            _tell(e, t, addresses, space, values)
+        return
+    # a generic address is of the space that the first lane's is of
+    top = e.b.lshr(_first(e, addresses), ir.Constant(I64, 56))
+    shared, other = e.native.append_basic_block("generic.shared"), e.native.append_basic_block("generic.other")
+    flat, done = e.native.append_basic_block("generic.global"), e.native.append_basic_block("generic.told")
+    e.b.cbranch(e.b.icmp_unsigned("==", top, ir.Constant(I64, SHARED_WINDOW >> 56)), shared, other)
+    e.b.position_at_end(shared)
+    if "race-shared" in e.checks:
+        _tell(e, t, e.b.sub(addresses, e.values.warp.const("i64", SHARED_WINDOW)), "shared", values)
+    e.b.branch(done)
+    e.b.position_at_end(other)
+    e.b.cbranch(e.b.icmp_unsigned("==", top, ir.Constant(I64, LOCAL_WINDOW >> 56)), done, flat)
+    e.b.position_at_end(flat)
+    if "race-global" in e.checks:
+        _tell(e, t, addresses, "global", values)
+    e.b.branch(done)
+    e.b.position_at_end(done)
+
+
+def _first(e: Emitter, vector: ir.Value) -> ir.Value:
+    from gridstride.lower.calls import first_active
+
+    return first_active(e, vector)
+
+
+def _tally(e: Emitter, t: Target) -> None:
+    """For the receipt: accesses and bytes looked at."""
+    function = e.module.globals.get("llvm.ctpop.i32") or ir.Function(e.module, ir.FunctionType(I32, [I32]), "llvm.ctpop.i32")
+    lanes = e.b.zext(e.b.call(function, [e.active]), I64)
+    for field, amount in (("accesses", ir.Constant(I64, 1)), ("access_bytes", e.b.mul(lanes, ir.Constant(I64, t.bytes)))):
+        place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset(field))], source_etype=I8)
+        e.b.store(e.b.add(e.b.load(place, typ=I64), amount), place)
+
+
+def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[ir.Value]) -> None:
+    """One call of the race detector for each word of the access."""
+    op = t.op
+    assert op.access is not None
+    writes = op.kind is not Kind.LOAD
+    flags = ATOMIC if op.kind is Kind.ATOMIC else VOLATILE if op.access.ordering != "weak" else 0
+    zero = ir.Constant(vector_type("i32"), None)
+    for offset in range(0, t.bytes, WORD):
+        size = min(WORD, t.bytes)
+        value, known = zero, 0
+        if op.kind is Kind.STORE and t.bits == 32 and not flags:
+            value, known = values[offset // WORD], 2
+        how = int(writes) | known | size << 8 | flags
+        place = e.b.add(addresses, e.values.warp.const("i64", offset)) if offset else addresses
+        arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), place, e.active, value, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
+        call_runtime(e, "race_access", arguments)
+
+
+def order_access(e: Emitter, t: Target) -> None:
+    """Tell the host of an operation by which threads may pass on what they know."""
+    op = t.op
+    assert op.access is not None
+    ordering = op.access.ordering
+    if ordering == "weak" or not e.orders:
+        return
+    if ordering in ("release", "acq_rel"):
+        fence(e, op.access.scope, op.site)
+    what = {Kind.LOAD: "order.read", Kind.STORE: "order.write"}.get(op.kind, "order.update")
+    place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments"))], source_etype=I8)
+    e.b.store(e.values.vector(t.address), place, align=64)
+    _ask(e, what, op.site)
+    if ordering in ("acquire", "acq_rel"):
+        fence(e, op.access.scope, op.site)
+
+
+def fence(e: Emitter, scope: str, site: int) -> None:
+    """A fence, or the half of one that an acquire or a release is."""
+    if e.orders:
+        _ask(e, "fence.cta" if scope == "cta" else "fence.gpu", site)
+
+
+def _ask(e: Emitter, what: str, site: int) -> None:
+    constants = [ir.Constant(I32, HOST_REQUESTS.index(what)), ir.Constant(I32, site)]
+    call_runtime(e, "host", [e.worker, e.block, e.warp, *constants, e.active])
+
+
+def warp_synced(e: Emitter, op: Op) -> None:
+    """The active lanes go on after a __syncwarp."""
+    if not e.checks & {"race-shared", "race-global"}:
+        return
+    e.put_field(WARP, e.warp, "alive", e.live_lanes())
+    mask = e.read(op.args[0], "i32")
+    lanes = mask.parts[0] if mask.shape.kind == "uniform" else _first(e, e.values.vector(mask))
+    call_runtime(e, "race_warp_sync", [e.block, e.warp, lanes, e.active])

@@ -1,0 +1,88 @@
+"""Memory of the detectors of a checked launch, and reading what they noted down."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gridstride.lower.races import DETAILS
+from gridstride.lower.records import FINDING
+from gridstride.machine.raw_findings import RawFinding
+from gridstride.machine.reserve import reserve
+
+if TYPE_CHECKING:
+    from gridstride.lower.kernel import KernelCode
+    from gridstride.machine.memory import Memory
+
+# Bytes of a plane for each 4-byte word: last write, last read, and what is known of each.
+PLANES = {"race_writes": 8, "race_reads": 8, "race_write_meta": 4, "race_read_meta": 4}
+RACES = frozenset({"race-shared", "race-global"})
+_SEVERITIES = ("error", "warning", "note")
+
+
+class RacePlanes:
+    """Shadow of a whole arena, given by the host lazily: only what is touched takes memory (6 bytes a byte)."""
+
+    def __init__(self, base: int, span: int) -> None:
+        words = span // 4 + 16
+        self._maps = {name: reserve(words * size) for name, size in PLANES.items()}
+        self._views = {name: np.frombuffer(area, np.uint8) for name, area in self._maps.items()}
+        self._first = base >> 2
+
+    def addresses(self) -> dict[str, int]:
+        """Of each plane, so that the cell of address a is at it + (a >> 2) * size."""
+        return {name: int(view.ctypes.data) - self._first * PLANES[name] for name, view in self._views.items()}
+
+    def clear(self) -> None:
+        """Forget everything, for the next launch: the end of a kernel orders all that it did."""
+        for area in self._maps.values():
+            if hasattr(mmap, "MADV_DONTNEED"):
+                area.madvise(mmap.MADV_DONTNEED)
+            else:
+                area[:] = bytes(len(area))
+
+
+def race_planes(memory: Memory) -> RacePlanes:
+    """The planes of a device's memory, made on first use and cleared."""
+    planes: RacePlanes | None = memory.shadows.get("races")
+    if planes is None:
+        planes = memory.shadows["races"] = RacePlanes(memory.base, memory.span)
+    planes.clear()
+    return planes
+
+
+def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) -> list[RawFinding]:
+    """What native code noted: `count` FINDING records."""
+    found = []
+    for k in range(count):
+        row = table[k * FINDING.size : (k + 1) * FINDING.size]
+
+        def field(name: str, row: npt.NDArray[np.uint8] = row) -> int:
+            entry = FINDING.fields[name]
+            size = 8 if entry.type == "i64" else 4
+            return int.from_bytes(row[entry.offset : entry.offset + size].tobytes(), "little", signed=True)
+
+        what = field("what")
+        kind = ("race-shared", "race-global")[what & 15]
+        site = field("site")
+        found.append(
+            RawFinding(
+                kind,
+                _SEVERITIES[what >> 4 & 15],
+                DETAILS[what >> 8 & 255],
+                site,
+                field("block"),
+                field("thread"),
+                space="shared" if kind == "race-shared" else "global",
+                address=field("address") & (2**64 - 1),
+                bytes=int(code.sites[site][5]) if 0 <= site < len(code.sites) else 0,
+                other_site=field("other_site"),
+                other_block=field("other_block"),
+                other_thread=field("other_thread"),
+                count=field("count"),
+            )
+        )
+    return found

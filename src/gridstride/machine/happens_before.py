@@ -1,0 +1,162 @@
+"""What fences carry from thread to thread, beside barriers (PTX ISA 8, memory consistency model).
+
+A thread that fences and then writes a location by an atomic, volatile or relaxed operation leaves there what it knows:
+its own accesses, those of its block that a barrier has ordered before, and all that it has learnt itself. A thread
+that reads the location by such an operation and then fences learns it. A read-modify-write adds to what lies there.
+
+Only kernels with fences need this; their fences and their operations that are not plain come here one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+
+from gridstride.lower.races import BLOCK_SHIFT, THREAD_BITS, TIME_BITS, TIME_MASK
+from gridstride.lower.records import BLOCK, RACE, WARP
+
+Thread = tuple[int, int]  # block, thread in the block
+BLOCK_SCOPE, DEVICE_SCOPE = 0, 1
+
+
+@dataclass
+class Knowledge:
+    """Up to when accesses are known: of single threads, and of whole warps (block, warp)."""
+
+    threads: dict[Thread, int] = field(default_factory=dict)
+    warps: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def join(self, other: Knowledge) -> None:
+        for mine, theirs in ((self.threads, other.threads), (self.warps, other.warps)):
+            for key, time in theirs.items():
+                if mine.get(key, -1) < time:
+                    mine[key] = time
+
+    def covers(self, thread: Thread, time: int) -> bool:
+        block, number = thread
+        return self.threads.get(thread, -1) >= time or self.warps.get((block, number // 32), -1) >= time
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a release left at a location."""
+
+    block: int
+    scope: int
+    knowledge: Knowledge
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """What a thread of a block learnt, and when: others of its block know it once they know that access."""
+
+    thread: int
+    time: int
+    knowledge: Knowledge
+
+
+class HappensBefore:
+    """The order between threads in one launch that fences make."""
+
+    def __init__(self) -> None:
+        self._released: dict[Thread, _Left] = {}
+        self._seen: dict[Thread, list[_Left]] = {}
+        self._left: dict[int, list[_Left]] = {}
+        self._learnt: dict[int, list[_Learnt]] = {}
+
+    def fence(self, block: int, warp: int, lanes: list[int], scope: int) -> None:
+        """Each lane both releases and acquires."""
+        race = _Race(block)
+        number, index = _linear(block), _index(warp)
+        now = race.tick()
+        for lane in lanes:
+            thread = (number, index * 32 + lane)
+            learnt = Knowledge()
+            for left in self._seen.pop(thread, []):
+                if left.block == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE):
+                    learnt.join(left.knowledge)
+            if learnt.threads or learnt.warps:
+                self._learnt.setdefault(number, []).append(_Learnt(thread[1], now, learnt))
+            self._released[thread] = _Left(number, scope, self._known(race, thread, now))
+
+    def _known(self, race: _Race, thread: Thread, now: int) -> Knowledge:
+        """All that a thread knows."""
+        block, number = thread
+        index = number // 32
+        known = Knowledge({thread: now}, {})
+        for other in range(race.warps):
+            known.warps[block, other] = race.known(index, other)
+        known.warps[block, index] = race.together(index)
+        for learnt in self._learnt.get(block, []):
+            if self._has(race, number, learnt):
+                known.join(learnt.knowledge)
+        return known
+
+    @staticmethod
+    def _has(race: _Race, number: int, learnt: _Learnt) -> bool:
+        if learnt.thread == number:
+            return True
+        if learnt.thread // 32 == number // 32:
+            together = max(race.together(number // 32), race.pair(number // 32, number % 32, learnt.thread % 32))
+            return learnt.time <= together
+        return learnt.time <= race.known(number // 32, learnt.thread // 32)
+
+    def access(self, block: int, warp: int, lanes: list[int], addresses: list[int], reads: bool, writes: bool) -> None:
+        """An atomic, volatile or relaxed operation of each lane on its own address."""
+        number, index = _linear(block), _index(warp)
+        for lane, address in zip(lanes, addresses, strict=True):
+            thread = (number, index * 32 + lane)
+            if reads:
+                for left in self._left.get(address, ()):
+                    seen = self._seen.setdefault(thread, [])
+                    if left not in seen:
+                        seen.append(left)
+            if writes:
+                released = self._released.get(thread)
+                if not reads:
+                    self._left[address] = [released] if released else []
+                elif released:
+                    at = self._left.setdefault(address, [])
+                    if released not in at:
+                        at.append(released)
+
+    def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
+        """Whether the access in a shadow cell is known to come before what this lane does now."""
+        other = ((cell >> BLOCK_SHIFT) - 1, cell >> TIME_BITS & ((1 << THREAD_BITS) - 1))
+        time = cell & TIME_MASK
+        race = _Race(block)
+        number = _index(warp) * 32 + lane
+        return any(self._has(race, number, learnt) and learnt.knowledge.covers(other, time) for learnt in self._learnt.get(_linear(block), []))
+
+
+def _linear(block: int) -> int:
+    return ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value
+
+
+def _index(warp: int) -> int:
+    return ctypes.c_int32.from_address(warp + WARP.offset("index")).value
+
+
+class _Race:
+    """A block's RACE record in native memory."""
+
+    def __init__(self, block: int) -> None:
+        self.address = ctypes.c_int64.from_address(block + BLOCK.offset("race")).value
+        self.warps = ctypes.c_int32.from_address(block + BLOCK.offset("warp_count")).value
+
+    def _number(self, field: str, index: int) -> int:
+        return ctypes.c_uint32.from_address(self.address + RACE.offset(field) + 4 * index).value
+
+    def tick(self) -> int:
+        event = ctypes.c_uint32.from_address(self.address + RACE.offset("event"))
+        event.value += 1
+        return event.value - 1
+
+    def known(self, warp: int, other: int) -> int:
+        return self._number("known", warp * 32 + other)
+
+    def together(self, warp: int) -> int:
+        return self._number("together", warp)
+
+    def pair(self, warp: int, lane: int, other: int) -> int:
+        return self._number("lanes", warp * 1024 + lane * 32 + other)

@@ -1,0 +1,55 @@
+"""What was looked at, and what was not: a clean result is worth as much as its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gridstride.machine.raw_findings import CheckReceipt
+from gridstride.observers.checks import ALWAYS, CHECKS, NATIVE
+
+
+@dataclass
+class Tally:
+    """Adds up the launches of a checked run. asked: the kinds that were asked for beside those that every run looks for."""
+
+    asked: frozenset[str]
+    launches: int = 0
+    threads: int = 0
+    accesses: int | None = None
+    bytes: int | None = None
+    _unchecked: dict[str, int] = field(default_factory=dict)
+    _skipped: list[str] = field(default_factory=list)
+
+    def add(self, threads: int, receipt: CheckReceipt | None) -> None:
+        """One launch, and what native code says it looked at (None: it looked for nothing beyond bounds and alignment)."""
+        self.launches += 1
+        self.threads += threads
+        done = frozenset(receipt.checks) if receipt is not None else frozenset()
+        for kind in (self.asked & NATIVE) - done:
+            self._unchecked[kind] = self._unchecked.get(kind, 0) + 1
+        if receipt is not None:
+            self.accesses = (self.accesses or 0) + receipt.accesses
+            self.bytes = (self.bytes or 0) + receipt.bytes
+
+    def skip(self, what: str) -> None:
+        """Note something that was asked for and not looked at."""
+        if what not in self._skipped:
+            self._skipped.append(what)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The kinds that were looked for in every launch, in the order of the manual."""
+        on = (self.asked | ALWAYS) - set(self._unchecked)
+        return tuple(check.kind for check in CHECKS if check.kind in on)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        kinds = [check.kind for check in CHECKS if check.kind in self._unchecked]
+        said = [f"{kind}: not looked for in {_launches(self._unchecked[kind], self.launches)}" for kind in kinds]
+        return (*said, *self._skipped)
+
+
+def _launches(count: int, total: int) -> str:
+    if count == total:
+        return "the launch" if total == 1 else f"all {total:,} launches"
+    return f"{count:,} of {total:,} launches"

@@ -1,0 +1,60 @@
+"""From raw findings to findings: each told by its check, and those of one cause folded into one with a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gridstride.findings import Finding
+from gridstride.machine.raw_findings import RawFinding
+from gridstride.observers.checks import BY_KIND
+from gridstride.observers.checks.scene import Scene
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def tell_all(raw: Iterable[RawFinding], scene: Scene) -> list[Finding]:
+    """The findings of one launch, the worst first."""
+    return fold(tell_one(one, scene) for one in raw)
+
+
+def tell_one(raw: RawFinding, scene: Scene) -> Finding:
+    """One raw finding in words. Raises KeyError for a kind that no check tells."""
+    check = BY_KIND[raw.kind]
+    if check.tell is None:
+        raise KeyError(f"no check tells {raw.kind}")
+    told = check.tell(raw, scene)
+    has_other = raw.other_site >= 0 or raw.other_thread >= 0
+    target = scene.target(raw.space, raw.address, raw.bytes) if raw.space else None
+    return Finding(
+        code=check.code,
+        kind=check.kind,
+        severity=told.severity,
+        message=told.message,
+        advice=told.advice,
+        kernel=scene.kernel,
+        site=scene.site(raw.site, raw.block, raw.thread),
+        other=scene.site(raw.other_site, raw.other_block, raw.other_thread) if has_other else None,
+        space=target.space if target else None,
+        buffer=target.buffer if target else None,
+        index=target.index if target else None,
+        address=target.address if target else None,
+        count=raw.count,
+    )
+
+
+def fold(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings of one cause as one, the first of them with all their counts; the worst first, else in order."""
+    folded: dict[object, Finding] = {}
+    for found in findings:
+        key = _cause(found)
+        kept = folded.get(key)
+        folded[key] = found if kept is None else replace(kept, count=kept.count + found.count)
+    return sorted(folded.values(), key=lambda found: _ORDER[found.severity])
+
+
+def _cause(found: Finding) -> object:
+    """What makes two findings one: the same check on the same lines (either way round) about the same buffer."""
+    lines = frozenset((site.file, site.line) if site.line else (None, site.ptx_line) for site in (found.site, found.other) if site is not None)
+    placeless = found.message if not any(line for _, line in lines) else None
+    return (found.code, found.severity, found.kernel, lines, found.space, found.buffer, placeless)

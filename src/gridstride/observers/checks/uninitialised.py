@@ -1,0 +1,94 @@
+"""A value that nobody wrote decides something: a branch, an address, an output, a result that the host reads.
+
+Memory that was never written holds whatever was there before: global memory after an allocation, shared memory at the start of a block, local arrays
+and registers. Copying such bytes around is no error, and neither is loading them along with others (padding of structures, wide loads):
+each byte is followed until something depends on it. An output that the host reads and of which no thread wrote some elements is found too.
+
+Bad:
+
+    __global__ void threshold(float* out) {
+        __shared__ float s[256];
+        if (threadIdx.x < 128) s[threadIdx.x] = 1.0f;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x] > 0.5f ? 2.0f : 3.0f;  // half of s was never written
+    }
+
+Good:
+
+    __global__ void threshold(float* out) {
+        __shared__ float s[256];
+        s[threadIdx.x] = threadIdx.x < 128 ? 1.0f : 0.0f;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x] > 0.5f ? 2.0f : 3.0f;
+    }
+
+What to do:
+Write the memory before it is read: copy the input into the buffer, zero it, or let a thread write every element. For an output that stays unwritten, see
+that the grid reaches all of it: round the number of blocks up.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from gridstride.findings import Finding, Severity
+from gridstride.machine.raw_findings import RawFinding
+from gridstride.observers.checks.check import Check, Told
+from gridstride.observers.checks.scene import Scene, place
+
+_USES = {
+    "branch": "a branch depends on",
+    "address": "an address is made from",
+    "decision": "a comparison or selection depends on",
+    "output": "an output is made from",
+}
+
+
+def tell(raw: RawFinding, scene: Scene) -> Told:
+    """One sentence with what depends on the value and where it came from."""
+    here = scene.site(raw.site, raw.block, raw.thread)
+    origin = scene.site(raw.origin_site)
+    what = "a value that was never written"
+    if raw.space:
+        target = scene.target(raw.space, raw.address, raw.bytes)
+        what += f", {_described(raw.space, str(target))}"
+    came = ""
+    if raw.origin_site >= 0 and raw.origin_site != raw.site and (origin.file, origin.line) != (here.file, here.line):
+        came = f"; it was read at {place(origin)}"
+    where = place(here)
+    message = f"{_USES.get(raw.detail, 'something depends on')} {what}{came}{f' ({where})' if where else ''}"
+    advice = {
+        "shared": "write every element of the shared array that is read, and put a barrier between",
+        "local": "give the variable or the array a value before it is read",
+    }.get(raw.space, "copy data into the buffer or zero it before the launch, or see that a thread writes it first")
+    return Told(cast(Severity, raw.severity), message, advice)
+
+
+def _described(space: str, target: str) -> str:
+    return f"in {space} memory" if target.startswith(f"{space} address") and space == "local" else f"{target} in {space} memory"
+
+
+def unwritten_output(kernel: str, buffer: str, first: int, missing: int, elements: int, address: int, *, contiguous: bool) -> Finding:
+    """The finding for an output that the host reads and of which no thread wrote `missing` elements, the first at index `first`."""
+    if missing == elements:
+        which = f"none of the {elements:,} elements of `{buffer}` were ever written"
+    elif contiguous and first + missing == elements:
+        which = f"the last {missing:,} of the {elements:,} elements of `{buffer}` were never written"
+    else:
+        which = f"{missing:,} of the {elements:,} elements of `{buffer}` were never written, the first at [{first:,}]"
+    return Finding(
+        code=CHECK.code,
+        kind=CHECK.kind,
+        severity="error",
+        message=f"the host reads `{buffer}`, but {which}",
+        advice="let a thread write every element (round the number of blocks up, not down), or fill the buffer before the launch",
+        kernel=kernel,
+        space="global",
+        buffer=buffer,
+        index=first,
+        address=address,
+        count=missing,
+    )
+
+
+CHECK = Check("GS301", "uninitialised", ("error",), __doc__ or "", native=True, tell=tell)
