@@ -193,9 +193,11 @@ class Answer:
         }
 
     def one_more_block(self) -> dict[str, int]:
-        """What a resource may be at most for one more block to fit, of the resources that bind and could be saved."""
+        """What each binding resource may be at most for one more block to fit; empty where no saving helps or where none is enough."""
         resident, needs = self.resident, self.needs
-        found = {}
+        found: dict[str, int] = {}
+        if "warps" in resident.limiters or "blocks" in resident.limiters:
+            return found
         if "registers" in resident.limiters and needs.registers is not None:
             fewer = (r for r in range(needs.registers - 1, 0, -1) if self._with(r, self.shared).limit_registers > resident.blocks)
             if (registers := next(fewer, None)) is not None:
@@ -252,9 +254,10 @@ def _print(answer: Answer) -> None:
     out = console()
     registers = "unknown registers" if needs.registers is None else f"{needs.registers} registers a thread"
     title = f"{format_dim3(answer.block)} threads, {registers}, {answer.shared:,} bytes of shared memory a block on {answer.spec.name}"
-    table = Table(title=f"{needs.name}: {title}" if needs.name else title, title_justify="left", title_style="bold")
+    out.print(Text(f"{needs.name}: {title}" if needs.name else title, style="bold"))
+    table = Table()
     table.add_column("limit")
-    table.add_column("blocks", justify="right")
+    table.add_column("blocks that fit", justify="right")
     table.add_column("because")
     table.add_column("")
     for name, blocks, because in _limits(answer):
@@ -263,15 +266,11 @@ def _print(answer: Answer) -> None:
     out.print(table)
     if refusal is not None:
         out.print(Text(f"cannot be launched: {refusal}", style="bold red"))
-    lines = [
-        f"occupancy {resident.percent:.1f} %: {resident.blocks} blocks × {resident.warps_per_block} warps = {resident.warps} of "
-        f"{resident.warps_per_multiprocessor} warps a multiprocessor, limited by {' and '.join(resident.limiters)}"
-    ]
-    more = answer.one_more_block()
-    if "registers" in more:
-        lines.append(f"one more block needs at most {more['registers']} registers a thread")
-    if "shared" in more:
-        lines.append(f"one more block needs at most {more['shared']:,} bytes of shared memory a block")
+    held = f"{resident.blocks} blocks × {resident.warps_per_block} warps = {resident.warps} of {resident.warps_per_multiprocessor} warps"
+    lines = [f"occupancy {resident.percent:.1f} %: {held} a multiprocessor, limited by {' and '.join(resident.limiters)}"]
+    units = {"registers": "registers a thread", "shared": "bytes of shared memory a block"}
+    if more := answer.one_more_block():
+        lines.append("one more block needs at most " + " and ".join(f"{most:,} {units[resource]}" for resource, most in more.items()))
     if needs.reason is not None:
         lines.append(f"registers unknown: {needs.reason}")
     if (waves := answer.waves) is not None:
@@ -299,7 +298,7 @@ def _limits(answer: Answer) -> list[tuple[str, int, str]]:
     else:
         granularity = architecture.register_granularity
         per_warp = -(-needs.registers * architecture.warp_size // granularity) * granularity
-        registers = f"{per_warp:,} registers a warp × {per_block} warps of {architecture.registers_per_multiprocessor:,} registers"
+        registers = f"{per_warp:,} a warp × {per_block} warps = {per_warp * per_block:,} of {architecture.registers_per_multiprocessor:,}"
     return [
         ("warps", resident.limit_warps, f"{per_block} warps of {architecture.warps_per_multiprocessor}"),
         ("registers", resident.limit_registers, registers),
