@@ -11,6 +11,7 @@ from typing import Any
 from gridstride.machine.devices import DeviceSpec, find_device
 from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.observers.metrics.derived import GLOBAL, SECTOR_BYTES, LineMetrics, Metrics, by_ptx_line, by_source_line, merged, ratio
+from gridstride.observers.metrics.estimate import Estimate, estimate
 from gridstride.observers.metrics.profile import LaunchProfile
 from gridstride.observers.metrics.roof import Roofline
 
@@ -20,18 +21,16 @@ class LaunchMetrics(Metrics):
     """One launch. registers are those of the profile; without them they limit nothing.
 
     spill_bytes: bytes of registers that the compiler keeps in local memory, a thread; 0 where nobody said.
-    estimate_us: the time that a model gives for the device, None without one.
     """
 
     profile: LaunchProfile
     spec: DeviceSpec
     spill_bytes: int = 0
-    estimate_us: float | None = None
 
     @classmethod
-    def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0, estimate_us: float | None = None) -> LaunchMetrics:
+    def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0) -> LaunchMetrics:
         """The metrics of a profile, for the device that it names (`sim:h200` or `h200`)."""
-        return cls(profile.instructions, profile, find_device(profile.device.removeprefix("sim:")), spill_bytes, estimate_us)
+        return cls(profile.instructions, profile, find_device(profile.device.removeprefix("sim:")), spill_bytes)
 
     @cached_property
     def lines(self) -> tuple[LineMetrics, ...]:
@@ -74,6 +73,16 @@ class LaunchMetrics(Metrics):
     def lanes_of_a_full_warp(self) -> float:
         """Threads ÷ warps of the launch: 32 unless the block's size is no multiple of 32."""
         return self.profile.blocks * self.profile.threads_per_block / self.profile.warps
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """How long the launch would take on the device, and what for."""
+        return estimate(self.profile, self.spec)
+
+    @property
+    def estimate_us(self) -> float:
+        """The estimated time in microseconds."""
+        return self.estimate.microseconds
 
     @property
     def busy_multiprocessors(self) -> int:

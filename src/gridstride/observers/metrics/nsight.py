@@ -96,6 +96,7 @@ _ATOMIC = "in each 32-byte sector the most lanes on any one address, summed over
 _WAVES = "the busiest bank's distinct 4-byte words; the warp in halves at 8 bytes, in quarters at 16"
 _LOCAL = "one a word of 4 bytes with an active lane"
 _LOCAL_SECTORS = "distinct sectors, neighbouring lanes' words being neighbours"
+_CACHE = "every byte touched once, by the size of the buffers and of L2"
 
 COUNTERS: tuple[Counter, ...] = (
     _access("load", "load", "requests", _REQUEST),
@@ -223,12 +224,17 @@ COUNTERS: tuple[Counter, ...] = (
         lambda launch: None if launch.profile.registers is None else launch.waves,
         Mark.EXACT,
     ),
+    Counter("DRAM bytes read", "dram__bytes_read.sum", Mark.MODELLED, f"{_CACHE}; none where the buffers fit", lambda launch: launch.estimate.traffic.dram_read),
+    Counter("DRAM bytes written", "dram__bytes_write.sum", Mark.MODELLED, "likewise", lambda launch: launch.estimate.traffic.dram_written),
+    Counter(
+        "L2 sectors", "lts__t_sectors.sum", Mark.MODELLED, "sectors that L1 does not have, those of atomics included", lambda launch: launch.estimate.l2_sectors
+    ),
     Counter(
         "time",
         "gpu__time_duration.sum",
         Mark.ESTIMATED,
-        "nanoseconds, from the estimate for the named device",
-        lambda launch: None if launch.estimate_us is None else 1000 * launch.estimate_us,
+        "nanoseconds from event to event around the launch, what starting it costs included (docs/estimates.md)",
+        lambda launch: 1000 * launch.estimate_us,
     ),
 )
 

@@ -32,19 +32,19 @@ class FarFromRoof(Rule):
             return
         roof = launch.roofline
         floor_us = needed / roof.bandwidth_gbs / 1000
-        message = f"memory-bound: {moved:,} bytes are moved where {needed:,} have to be, {moved / needed:.3g} times as many"
+        message = f"memory-bound: {moved:,} bytes are asked of the caches where {needed:,} are needed, {moved / needed:.3g} times as many"
         if launch.flops:
             message += (
                 f"; at {roof.intensity:.3g} FLOP/byte the roof is {1000 * roof.attainable_tflops:,.4g} GFLOP/s, "
                 f"at the algorithm's {launch.algorithmic_intensity:.3g} it is {min(launch.algorithmic_intensity * roof.bandwidth_gbs, 1000 * roof.peak_tflops):,.4g}"
             )
-        if launch.estimate_us is not None:
-            message += f"; {floor_us:.3g} µs at the memory's full speed, estimated are {launch.estimate_us:.3g}"
+        message += f"; {floor_us:.3g} µs at the memory's full speed, estimated are {launch.estimate_us:.3g}"
         yield self.advice(
             "bytes_moved",
             moved,
             needed,
-            1 - needed / moved,
+            # caches take the edge off where everything fits into them
+            (1 - needed / moved) * (0.5 if launch.profile.footprint_bytes <= launch.spec.l2_bytes else 1.0),
             message,
             "move each byte once and use all of it: coalesce the accesses, keep what is read again in shared memory or registers",
         )
