@@ -13,6 +13,7 @@ from gridstride.errors import CompileError, GridstrideError, KernelFault, Launch
 from gridstride.findings import Finding, Site
 from gridstride.runtime import device
 from gridstride.runtime.array import Array
+from gridstride.runtime.checking import Findings, checking
 from gridstride.runtime.device import Device
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import Pointer, pointer
@@ -29,6 +30,8 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Kernel",
     "Module",
     # what launches did
+    "Findings",
+    "checking",
     "Profile",
     "profiling",
     # what can go wrong

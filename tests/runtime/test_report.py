@@ -15,6 +15,7 @@ from gridstride.errors import UsageError
 from gridstride.findings import Finding, Site
 from gridstride.machine.devices import find_device
 from gridstride.machine.occupancy import occupancy
+from gridstride.report import findings_text
 from gridstride.report import json as json_report
 from gridstride.report import text as text_report
 from gridstride.report.model import CaseResult, Failure, Receipt, RunResult
@@ -182,7 +183,7 @@ def test_unwritable_places_wrong(tmp_path: Path) -> None:
 
 def test_a_finding_for_people(tmp_path: Path) -> None:
     (tmp_path / "saxpy.cu").write_text("// saxpy\nint i = 0;\n    y[i] = a * x[i];\n")
-    assert rendered(text_report.finding(FAULT, SourceLines(tmp_path))) == (
+    assert rendered(findings_text.finding(FAULT, SourceLines(tmp_path))) == (
         "error[GS001] out-of-bounds: a write of 4 bytes past the end of y\n"
         "  at saxpy.cu:3\n"
         "    3 | y[i] = a * x[i];\n"

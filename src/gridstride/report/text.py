@@ -10,13 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gridstride.findings import Dim3, Finding, Site
 from gridstride.report.model import CaseResult, RunResult
-from gridstride.report.source_lines import SourceLines
 
 _FIRST = 6
 """Elements of an output shown."""
-_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 
 def summary(run: RunResult, *, detailed: bool) -> RenderableType:
@@ -79,47 +76,3 @@ def duration(seconds: float | None) -> str:
         if seconds < limit:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds:.3g} s"
-
-
-def finding(found: Finding, sources: SourceLines) -> Text:
-    """One finding over several lines: what, on which source line, which thread, which element, what to do."""
-    text = Text()
-    text.append(found.severity, style=_STYLES[found.severity]).append(f"[{found.code}] {found.kind}: ", style="bold")
-    text.append(found.message)
-    _append_site(text, found.kernel, found.site, sources)
-    if found.buffer is not None or found.address is not None:
-        text.append("\n  ").append(_target(found))
-    if found.other is not None:
-        text.append("\n  the other access:")
-        _append_site(text, found.kernel, found.other, sources)
-    if found.count > 1:
-        text.append(f"\n  {found.count:,} times")
-    if found.advice:
-        text.append("\n  what to do: ", style="bold").append(found.advice)
-    return text
-
-
-def _append_site(text: Text, kernel: str, site: Site, sources: SourceLines) -> None:
-    place = f"{site.file}:{site.line}" if site.line is not None else f"PTX line {site.ptx_line}" if site.ptx_line is not None else None
-    if place is not None:
-        text.append("\n  at ").append(place, style="bold")
-        source = sources.line(site.file, site.line)
-        if source:
-            text.append(f"\n    {site.line} | {source}")
-    text.append(f"\n  in kernel {kernel}")
-    if site.block is not None:
-        text.append(f", block {_dim(site.block)}")
-    if site.thread is not None:
-        text.append(f", thread {_dim(site.thread)}")
-
-
-def _target(found: Finding) -> str:
-    where = "" if found.address is None else f" (address {found.address:#x})"
-    space = f"{found.space} memory" if found.space else "memory"
-    if found.buffer is None:
-        return f"{space}{where}"
-    return f"{space}, {found.buffer}" + ("" if found.index is None else f"[{found.index}]") + where
-
-
-def _dim(value: Dim3) -> str:
-    return f"({value[0]}, {value[1]}, {value[2]})"

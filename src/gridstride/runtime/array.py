@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import UsageError
+from gridstride.observers.checks import double_free
+from gridstride.runtime import checking
 
 
 class DeviceMemory(Protocol):
@@ -61,6 +63,7 @@ class Storage:
         if self._finalizer is None:
             raise UsageError(f"{self.label} belongs to its module and is freed with it")
         if not self._finalizer.alive:
+            checking.record([double_free.freed_again(self.label)])
             raise UsageError(f"{self.label} was already freed")
         self._finalizer()
         self._released()

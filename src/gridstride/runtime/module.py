@@ -20,6 +20,8 @@ from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.occupancy import Occupancy, occupancy
+from gridstride.observers.checks import api
+from gridstride.runtime import checking
 from gridstride.runtime.array import Array, Storage
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
 from gridstride.runtime.marshal import pack_arguments
@@ -79,7 +81,11 @@ class Kernel:
 
     def launch(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> LaunchOutcome:
         """Check the arguments, run to the end, and say how long it took. `caller` is where variable names are looked up."""
-        parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, arguments, self.device)
+        try:
+            parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, arguments, self.device)
+        except (LaunchError, UsageError) as error:
+            checking.record([api.tell(self.name, str(error))])
+            raise
         return self.device.launch(self, shape, parameters, buffer_names(self.parameters, arguments, caller))
 
     def occupancy(self, shape: LaunchShape) -> Occupancy | None:

@@ -22,4 +22,4 @@ from __future__ import annotations
 
 from gridstride.observers.checks.check import Check
 
-CHECK = Check("GS104", "assert", ("error",), __doc__ or "", always=True, stops=True)
+CHECK = Check("GS104", "assert", ("error",), __doc__ or "", stops=True, event=True)

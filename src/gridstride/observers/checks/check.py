@@ -33,7 +33,7 @@ class Check:
     """severities: the usual one, and after it others that the text explains.
 
     native: only a launch that was asked to look for it finds it. optional: `--checks all` leaves it out.
-    always: every run looks for it, whatever was asked. stops: it stops the kernel.
+    always: every run looks for it, whatever was asked. stops: it stops the kernel. event: nobody looks for it, it happens.
     """
 
     code: str
@@ -44,6 +44,7 @@ class Check:
     optional: bool = False
     always: bool = False
     stops: bool = False
+    event: bool = False
     tell: Callable[[RawFinding, Scene], Told] | None = None
 
     @property

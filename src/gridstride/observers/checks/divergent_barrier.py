@@ -39,7 +39,7 @@ from typing import cast
 from gridstride.findings import Severity
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.observers.checks.check import Check, Told
-from gridstride.observers.checks.scene import Scene, both, dim, place, unravel
+from gridstride.observers.checks.scene import Scene, dim, lines, place, unravel
 
 
 def tell(raw: RawFinding, scene: Scene) -> Told:
@@ -49,12 +49,13 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
     known = raw.other_site >= 0 or raw.other_thread >= 0
     waiting = f"thread {dim(unravel(raw.thread, scene.block))}" if raw.thread >= 0 else "part of the block"
     absent = f"thread {dim(unravel(raw.other_thread, scene.block))}" if raw.other_thread >= 0 else "the rest of the block"
-    where = f" ({both(here, other if known else None)})"
+    block = "" if here.block is None else f"block {dim(here.block)}, "
+    where = f" ({block}{lines(here, other) if known and raw.other_site >= 0 else place(here, threads=False)})"
     if raw.detail == "exited":
         advice = "since Volta threads that have ended do not count; for older devices let every thread reach the barrier"
         return Told("note", f"{waiting} waits at a barrier, and {absent} has ended before it{where}", advice)
     if raw.detail == "waits-elsewhere":
-        message = f"{waiting} waits at one barrier, while {absent} waits at another" + (f" at {place(other, threads=False)}" if raw.other_site >= 0 else "")
+        message = f"{waiting} waits at one barrier, while {absent} waits at another"
         return Told(cast(Severity, raw.severity), message + where, "let all threads of the block take the same barriers in the same order")
     message = f"{waiting} waits at a barrier that {absent} passes by"
     return Told(cast(Severity, raw.severity), message + where, "move the barrier out of the branch or loop, to where every thread of the block passes")

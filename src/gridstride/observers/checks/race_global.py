@@ -54,7 +54,7 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
             "write to another buffer than is read, or split the kernel in two; to hand data to another block, use __threadfence() before "
             "setting an atomic flag and after reading it"
         )
-    why = "nothing orders the two" if across else "no barrier between them"
+    why = "nothing orders the two" if across else "there is no barrier between them"
     return Told(severity_of(raw), sides(raw, scene, why), advice)
 
 

@@ -53,7 +53,7 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
         advice = f"put {barrier} between the steps, where every thread passes; if several threads update one element, use an atomic"
     else:
         advice = f"put {barrier} between the two accesses, where every thread of the {'warp' if same_warp else 'block'} passes"
-    return Told(severity, sides(raw, scene, f"no {'__syncwarp() or ' if same_warp else ''}barrier between them"), advice)
+    return Told(severity, sides(raw, scene, f"there is no {'__syncwarp() or ' if same_warp else ''}barrier between them"), advice)
 
 
 def same_line(raw: RawFinding, scene: Scene) -> bool:

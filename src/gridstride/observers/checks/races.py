@@ -6,7 +6,7 @@ from typing import cast
 
 from gridstride.findings import Severity
 from gridstride.machine.raw_findings import RawFinding
-from gridstride.observers.checks.scene import Scene, both, dim, unravel
+from gridstride.observers.checks.scene import Scene, dim, lines, unravel
 
 _WARNINGS = frozenset({"same-value", "unordered-volatile"})
 
@@ -17,7 +17,7 @@ def severity_of(raw: RawFinding) -> Severity:
 
 
 def sides(raw: RawFinding, scene: Scene, why: str) -> str:
-    """ "thread (1,0,0) reads `s`[3], which thread (3,0,0) writes; no barrier between them (block (0,0,0): k.cu:7, …; k.cu:6, …)"."""
+    """ "thread (1,0,0) reads `s`[3], which thread (3,0,0) writes, and no barrier between them (block (0,0,0), k.cu:7 and k.cu:6)"."""
     first, second = scene.site(raw.site, raw.block, raw.thread), scene.site(raw.other_site, raw.other_block, raw.other_thread)
     target = scene.target(raw.space, raw.address, raw.bytes)
     across = raw.other_block >= 0 and raw.block != raw.other_block
@@ -32,7 +32,9 @@ def sides(raw: RawFinding, scene: Scene, why: str) -> str:
         sentence = f"{me} {verb} {target}, which {other} {counter}, and {why}"
     if raw.detail == "unordered-volatile":
         sentence += ": the value is there by luck or by lockstep"
-    return f"{sentence} ({both(first, second)})"
+    inside = "" if across or first.block is None else f"block {dim(first.block)}, "
+    where = lines(first, second)
+    return f"{sentence} ({inside}{where})" if where else sentence
 
 
 def _who(scene: Scene, block: int, thread: int, with_block: bool) -> str:

@@ -19,11 +19,18 @@ class Tally:
     bytes: int | None = None
     _unchecked: dict[str, int] = field(default_factory=dict)
     _skipped: list[str] = field(default_factory=list)
+    _stopped: int = 0
 
-    def add(self, threads: int, receipt: CheckReceipt | None) -> None:
-        """One launch, and what native code says it looked at (None: it looked for nothing beyond bounds and alignment)."""
+    def add(self, threads: int, receipt: CheckReceipt | None, *, stopped: bool = False) -> None:
+        """One launch, and what native code says it looked at (None: it looked for nothing beyond bounds and alignment).
+
+        stopped: by a fault, so that it was looked at up to there and nobody counted.
+        """
         self.launches += 1
         self.threads += threads
+        if stopped:
+            self._stopped += 1
+            return
         done = frozenset(receipt.checks) if receipt is not None else frozenset()
         for kind in (self.asked & NATIVE) - done:
             self._unchecked[kind] = self._unchecked.get(kind, 0) + 1
@@ -40,12 +47,14 @@ class Tally:
     def checks(self) -> tuple[str, ...]:
         """The kinds that were looked for in every launch, in the order of the manual."""
         on = (self.asked | ALWAYS) - set(self._unchecked)
-        return tuple(check.kind for check in CHECKS if check.kind in on)
+        return tuple(check.kind for check in CHECKS if check.kind in on and not check.event)
 
     @property
     def skipped(self) -> tuple[str, ...]:
         kinds = [check.kind for check in CHECKS if check.kind in self._unchecked]
         said = [f"{kind}: not looked for in {_launches(self._unchecked[kind], self.launches)}" for kind in kinds]
+        if self._stopped:
+            said.append(f"what comes after the fault in {_launches(self._stopped, self.launches)}")
         return (*said, *self._skipped)
 
 

@@ -108,7 +108,11 @@ def unravel(linear: int, extents: Dim3) -> Dim3:
 
 
 def plain_variable(symbol: str) -> str:
-    """A variable's name as the source has it: that of a variable inside a function is mangled (`_ZZ…E4tile` → `tile`)."""
+    """A variable's name as the source has it: that of a variable inside a function is mangled (`_ZZ…E4tile` → `tile`).
+
+    What stands before a colon is the function that the simulator found it in.
+    """
+    symbol = symbol.rpartition(":")[2]
     if symbol.startswith("_ZZ"):
         # without the number of a name that the function has more than once
         for candidate in (symbol, re.sub(r"_\d+_?$", "", symbol)):
@@ -136,13 +140,9 @@ def dim(value: Dim3) -> str:
     return "({},{},{})".format(*value)
 
 
-def both(site: Site, other: Site | None) -> str:
-    """The places of both sides, for the end of a message: what they share is said once."""
-    if other is None:
-        return place(site)
-    if site.block == other.block:
-        first = place(Site(site.file, site.line, site.ptx_line, None, site.thread))
-        second = place(Site(other.file, other.line, other.ptx_line, None, other.thread))
-        shared = f"block {dim(site.block)}: " if site.block is not None else ""
-        return f"{shared}{first}; {second}"
-    return f"{place(site)}; {place(other)}"
+def lines(site: Site, other: Site) -> str:
+    """The source lines of both sides, for the end of a message whose sentence names the threads."""
+    first, second = place(site, threads=False), place(other, threads=False)
+    if not first or not second:
+        return first or second
+    return f"both {first}" if first == second else f"{first} and {second}"

@@ -23,4 +23,4 @@ from __future__ import annotations
 
 from gridstride.observers.checks.check import Check
 
-CHECK = Check("GS103", "trap", ("error",), __doc__ or "", always=True, stops=True)
+CHECK = Check("GS103", "trap", ("error",), __doc__ or "", stops=True, event=True)
