@@ -11,6 +11,7 @@ import difflib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from gridstride.errors import GridstrideError, KernelFault, LaunchError, Unsuppo
 from gridstride.findings import Dim3, Finding
 from gridstride.machine.limits import as_dim3
 from gridstride.observers.metrics.nsight import nsight_counters
+from gridstride.observers.checks.suppress import Rule
 from gridstride.report.model import CaseResult, Failure, Receipt
 from gridstride.runtime.array import Array
+from gridstride.runtime.checking import session
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.initial import DTYPES, Initial, typed
 from gridstride.runtime.module import Kernel, Module
@@ -159,11 +162,29 @@ def _kind(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
 
 
-def run_case(request: LaunchRequest, module: Module, *, profile: bool = False) -> CaseResult:
+@dataclass(frozen=True)
+class CheckRequest:
+    """What to look for in each launch: kinds of findings, how many other orders to run it in, and what nobody wants to see."""
+
+    kinds: frozenset[str]
+    schedules: int = 0
+    rules: tuple[Rule, ...] = ()
+
+
+def run_case(request: LaunchRequest, module: Module, *, profile: bool = False, checks: CheckRequest | None = None) -> CaseResult:
     """Run one launch on buffers of its own, which are freed again; whatever goes wrong, an interrupt too, is in the result, not raised.
 
-    profile: count what the launch does.
+    profile: count what the launch does. checks: look for findings.
     """
+    if checks is None:
+        return _run_to_the_end(request, module, profile)
+    with session(checks.kinds, schedules=checks.schedules, rules=checks.rules) as found:
+        result = _run_to_the_end(request, module, profile)
+    own = [finding for finding in result.findings if not any(finding.kind == other.kind for other in found)]
+    return replace(result, findings=(*own, *found), receipt=found.receipt)
+
+
+def _run_to_the_end(request: LaunchRequest, module: Module, profile: bool) -> CaseResult:
     try:
         return _run(request, module[request.kernel], profile)
     except GridstrideError as error:
@@ -240,12 +261,13 @@ def run_cases(
     progress: Callable[[LaunchRequest], None] = lambda request: None,
     *,
     profile: bool = False,
+    checks: CheckRequest | None = None,
 ) -> list[CaseResult]:
     """Run the launches one by one; one that fails stops no other, an interrupt stops all. `progress` is told of each before it runs."""
     results: list[CaseResult] = []
     for request in requests:
         progress(request)
-        results.append(run_case(request, module.fresh(), profile=profile))
+        results.append(run_case(request, module.fresh(), profile=profile, checks=checks))
         failure = results[-1].failure
         if failure is not None and failure.code == "interrupted":
             break

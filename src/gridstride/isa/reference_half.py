@@ -6,13 +6,13 @@ comparison), and an H200 where PTX leaves bits open (NaN patterns, signs of flus
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from functools import partial
 
-from gridstride.isa.float_formats import BF16, F16, FORMATS, Finite, Format, product, total
-from gridstride.isa.registry import Form
+from gridstride.isa.float_formats import BF16, F16, F32, FORMATS, Finite, Format, product, total
+from gridstride.isa.reference_approximate import unary
+from gridstride.isa.registry import Form, lookup
 
 Lane = Callable[..., int]
 ONE: dict[str, int] = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
@@ -187,40 +187,23 @@ def set_value(form: Form, a: int, b: int, c: int | None = None) -> int:
     return true if combined(form, compared(form, FORMATS[source.name], a, b), c) else 0
 
 
-def exponential(form: Form, a: int) -> int:
-    """ex2: what the approximation approximates, rounded to nearest."""
+def single_form(form: Form) -> str:
+    """The f32 instruction whose result an approximate instruction on halves truncates."""
+    return f"{form.operation.opcode}.approx{'.ftz' if 'ftz' in form else ''}.f32"
+
+
+def by_the_unit(form: Form, a: int) -> int:
+    """ex2 and tanh: the f32 instruction's result, truncated; beyond the largest number infinity."""
 
     def lane(form: Form, fmt: Format, a: int) -> int:
         if fmt.is_nan(a):
             return fmt.nan
-        if fmt.is_infinite(a):
-            return 0 if fmt.negative(a) else a
-        exponent = as_float(fmt, a)
-        if exponent > fmt.bias + 1:
+        single = F32.infinity | (F32.sign if fmt.negative(a) else 0) if fmt.is_infinite(a) else F32.rounded(fmt.finite(a), "rn")
+        result = unary(lookup(single_form(form)), single)
+        if F32.is_infinite(result):
             return fmt.infinity
-        return fmt.rounded(exact(2.0 ** max(exponent, -1000.0)), "rn", flush="ftz" in form)
+        value = F32.finite(result)
+        beyond = value[1].bit_length() + value[2] > fmt.bias + 1
+        return fmt.infinity if beyond else fmt.rounded(value, "rz")
 
     return by_halves(form, lane, a)
-
-
-def hyperbolic_tangent(form: Form, a: int) -> int:
-    """tanh: what the approximation approximates, rounded to nearest."""
-
-    def lane(form: Form, fmt: Format, a: int) -> int:
-        if fmt.is_nan(a):
-            return fmt.nan
-        if fmt.is_infinite(a):
-            return ONE[fmt.name] | (a & fmt.sign)
-        return fmt.rounded(exact(math.tanh(as_float(fmt, a))), "rn") if a & ~fmt.sign else a
-
-    return by_halves(form, lane, a)
-
-
-def as_float(fmt: Format, bits: int) -> float:
-    negative, m, e = fmt.finite(bits)
-    return math.ldexp(-m if negative else m, e)
-
-
-def exact(number: float) -> Finite:
-    numerator, denominator = abs(number).as_integer_ratio()
-    return number < 0, numerator, 1 - denominator.bit_length()

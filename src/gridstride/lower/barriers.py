@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Arg, Op
+from gridstride.lower import checking
 from gridstride.lower.emitter import I32, Emitter
 from gridstride.lower.values import uniform
 from gridstride.lower.records import WARP
@@ -18,6 +19,8 @@ def lower(e: Emitter, op: Op) -> None:
     assert op.form is not None
     form = op.form
     if "warp" in form:
+        if e.checks:
+            checking.check_membership(e, op, op.args[0])
         e.put_field(WARP, e.warp, "sync_mask", _scalar(e, op.args[0]))
         e.put_field(WARP, e.warp, "site", ir.Constant(I32, op.site))
         return

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gridstride.ir.nodes import Kind, Op
+from gridstride.ir.nodes import Arg, Kind, Op
 from gridstride.lower.access import Target, resolved
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.lanes import vector_type
 from gridstride.lower.races import ATOMIC, VOLATILE
-from gridstride.lower.records import HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, SPACES, WARP, WORKER
+from gridstride.lower.records import BLOCK, HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, SPACES, WARP, WORKER, finding_code
 from gridstride.lower.runtime_table import call_runtime
 
 WORD = 4
@@ -81,6 +81,55 @@ def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[i
         place = e.b.add(addresses, e.values.warp.const("i64", offset)) if offset else addresses
         arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), place, e.active, value, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
         call_runtime(e, "race_access", arguments)
+
+
+def check_shuffle(e: Emitter, op: Op, sources: ir.Value, inside: ir.Value) -> None:
+    """A lane may only read lanes that are here and named. sources: the lane each one reads; inside: whether it reads
+    another lane at all (PTX ISA 9.7.9.6)."""
+    if "warp-mask" not in e.checks or op.form is None or "sync" not in op.form:
+        return
+    b = e.b
+    named = e.values.vector(e.read(op.args[-1], "i32"))
+    here = b.and_(named, e.splat(e.active))
+    present = b.and_(b.lshr(here, sources), e.values.warp.const("i32", 1))
+    absent = b.and_(inside, b.icmp_unsigned("==", present, e.values.warp.const("i32", 0)))
+    _note_lanes(e, op, absent, "warp-mask", "reads-absent-lane")
+
+
+def check_membership(e: Emitter, op: Op, mask: Arg) -> None:
+    """A lane that calls a warp-wide operation must be named in its mask."""
+    if "warp-mask" not in e.checks:
+        return
+    b = e.b
+    named = e.values.vector(e.read(mask, "i32"))
+    own = ir.Constant(vector_type("i32"), [ir.Constant(I32, 1 << k) for k in range(32)])
+    missing = b.icmp_unsigned("==", b.and_(named, own), e.values.warp.const("i32", 0))
+    _note_lanes(e, op, missing, "warp-mask", "caller-not-in-mask")
+
+
+def _note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, address: ir.Value | None = None, other_site: int = -1) -> None:
+    """A finding for the lowest of the active lanes in which the condition holds."""
+    b = e.b
+    bad = b.and_(b.bitcast(lanes, I32), e.active)
+    found, clean = e.native.append_basic_block("found"), e.native.append_basic_block("clean")
+    b.cbranch(b.icmp_unsigned("!=", bad, ir.Constant(I32, 0)), found, clean).set_weights([1, 100_000])
+    b.position_at_end(found)
+    name = "llvm.cttz.i32"
+    function = e.module.globals.get(name) or ir.Function(e.module, ir.FunctionType(I32, [I32, ir.IntType(1)]), name)
+    lane = b.call(function, [bad, ir.Constant(ir.IntType(1), 0)])
+    thread = b.add(b.mul(e.field(b, WARP, e.warp, "index"), ir.Constant(I32, 32)), lane)
+    where = b.extract_element(address, lane) if address is not None else ir.Constant(I64, 0)
+    code = ir.Constant(I32, finding_code(kind, "error", detail))
+    call_runtime(e, "note_finding", [e.worker, e.block, code, ir.Constant(I32, op.site), ir.Constant(I32, other_site), thread, ir.Constant(I64, 0), where])
+    b.branch(clean)
+    b.position_at_end(clean)
+
+
+def note_ending(e: Emitter, early: bool) -> None:
+    """Lanes end: at a branch that leaves the kernel, or after whatever else there was to do."""
+    if "divergent-barrier" in e.checks:
+        place = e.b.gep(e.block, [ir.Constant(I64, BLOCK.offset("ended_early" if early else "ended_after_work"))], source_etype=I8)
+        e.b.store(e.b.add(e.b.load(place, typ=I32), ir.Constant(I32, 1)), place)
 
 
 def order_access(e: Emitter, t: Target) -> None:

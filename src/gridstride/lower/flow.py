@@ -13,7 +13,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind, Op
-from gridstride.lower import calls, counting
+from gridstride.lower import calls, checking, counting
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.values import part_types
@@ -226,6 +226,8 @@ class Flow:
         e, op = self.e, block.terminator
         if op.kind is Kind.EXIT:
             self._end_lanes(e.active)
+            if not single_exit(block):
+                checking.note_ending(e, early=False)
             if e.stack and op.info == "exit":
                 e.put_field(WARP, e.warp, "exited", e.b.or_(e.field(e.b, WARP, e.warp, "exited"), e.active))
             e.b.store(ir.Constant(I32, 0), self.active)
@@ -235,6 +237,8 @@ class Flow:
             if block.index in self.latches:
                 self._poll(block, target)
             else:
+                if single_exit(self.blocks[target]):
+                    checking.note_ending(e, early=False)
                 self._go(block, target, None)
         elif block.index not in e.shapes.divergent:
             self._uniform_branch(block, op)
@@ -248,6 +252,8 @@ class Flow:
         e.b.cbranch(condition, *places)
         for place, target in zip(places, block.targets, strict=True):
             e.b.position_at_end(place)
+            if single_exit(self.blocks[target.index]):
+                checking.note_ending(e, early=True)
             self._go(block, target.index, None)
 
     def _divergent_branch(self, block: Block, op: Op) -> None:
@@ -263,6 +269,14 @@ class Flow:
         for index, mask, rest, rest_mask in ((low, low_mask, high, high_mask), (high, high_mask, low, low_mask)):
             if single_exit(self.blocks[index]):  # lanes end here and now instead of waiting for the others
                 self._end_lanes(mask)
+                if "divergent-barrier" in e.checks:
+                    some = b.icmp_unsigned("!=", mask, nothing)
+                    leaves, others = e.native.append_basic_block("leaves"), e.native.append_basic_block("others")
+                    b.cbranch(some, leaves, others)
+                    b.position_at_end(leaves)
+                    checking.note_ending(e, early=True)
+                    b.branch(others)
+                    b.position_at_end(others)
                 go, none = e.native.append_basic_block("stay"), e.native.append_basic_block("ended")
                 b.cbranch(b.icmp_unsigned("!=", rest_mask, nothing), go, none)
                 b.position_at_end(none)

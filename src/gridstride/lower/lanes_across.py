@@ -11,6 +11,7 @@ from llvmlite import ir
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Arg, Const, Op
 from gridstride.lower.calls import first_active
+from gridstride.lower.checking import check_membership, check_shuffle
 from gridstride.lower.emitter import I32, I64, Emitter
 from gridstride.lower.lanes import vector_type
 from gridstride.lower.native import Native, NativeFunction, stack_slot
@@ -43,15 +44,19 @@ def shuffle(e: Emitter, op: Op) -> None:
         sources = [source_lane(mode, lane, b.bits, c.bits) for lane in range(32)]
         moved = e.b.shuffle_vector(value, ir.Constant(V32, ir.Undefined), _vector_constant([s for s, _ in sources]))
         inside: ir.Value = ir.Constant(vector_type("i1"), [ir.Constant(ir.IntType(1), int(p)) for _, p in sources])
+        from_lanes: ir.Value = _vector_constant([s for s, _ in sources])
     else:
-        moved, inside = _dynamic_shuffle(e, mode, value, e.lane_vector(b, "i32"), e.lane_vector(c, "i32"))
+        moved, inside, from_lanes = _dynamic_shuffle(e, mode, value, e.lane_vector(b, "i32"), e.lane_vector(c, "i32"))
+    if e.checks and len(op.args) > 3:
+        check_membership(e, op, op.args[3])
+        check_shuffle(e, op, from_lanes, inside)
     if op.results[0] is not None:
         e.set(op.results[0], varying("i32", moved), op)
     if len(op.results) > 1 and op.results[1] is not None:
         e.set(op.results[1], varying("i1", inside), op)
 
 
-def _dynamic_shuffle(e: Emitter, mode: str, value: ir.Value, b_lanes: ir.Value, c_lanes: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _dynamic_shuffle(e: Emitter, mode: str, value: ir.Value, b_lanes: ir.Value, c_lanes: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     b = e.b
     const = e.values.warp.const
     lane = _vector_constant(list(range(32)))
@@ -77,13 +82,14 @@ def _dynamic_shuffle(e: Emitter, mode: str, value: ir.Value, b_lanes: ir.Value, 
     offsets = b.mul(b.zext(j, vector_type("i64")), const("i64", 4))
     everyone = ir.Constant(vector_type("i1"), [ir.Constant(ir.IntType(1), 1)] * 32)
     moved = gather_indexed(e, table, offsets, 32, ir.Constant(I32, -1), everyone)
-    return moved, inside
+    return moved, inside, j
 
 
-def member_mask(e: Emitter, arg: Arg | None) -> Value:
+def member_mask(e: Emitter, op: Op, arg: Arg | None) -> Value:
     """The lanes that take part: named by the mask and here."""
     if arg is None:
         return uniform("i32", e.active)
+    check_membership(e, op, arg)
     mask = e.read(arg, "i32")
     if mask.shape == UNIFORM:
         return uniform("i32", e.b.and_(mask.parts[0], e.active))
@@ -94,7 +100,7 @@ def vote(e: Emitter, op: Op) -> None:
     assert op.form is not None
     b = e.b
     bits = b.bitcast(e.lane_vector(op.args[0], "i1"), I32)
-    members = member_mask(e, op.args[1] if len(op.args) > 1 else None)
+    members = member_mask(e, op, op.args[1] if len(op.args) > 1 else None)
     lanes = e.lanes(members)
     mask = members.parts[0]
     holds = b.and_(mask, bits if members.shape == UNIFORM else e.splat(bits))
@@ -129,7 +135,7 @@ def same_target(e: Emitter, op: Op) -> None:
 
 def elect(e: Emitter, op: Op) -> None:
     """The lowest member leads."""
-    members = member_mask(e, op.args[0])
+    members = member_mask(e, op, op.args[0])
     b = e.b
     mask = e.values.vector(members)
     lowest = b.and_(mask, b.neg(mask))
@@ -153,7 +159,7 @@ def _helper(e: Emitter, name: str, result: str, arguments: list[str]) -> tuple[i
 def match(e: Emitter, op: Op) -> None:
     assert op.form is not None
     width = op.form.types[0].bits
-    members = e.values.vector(member_mask(e, op.args[1]))
+    members = e.values.vector(member_mask(e, op, op.args[1]))
     value = e.values.vector(e.observed(op.args[0], f"i{width}"))
     equal = _same_value_mask(e, width)
     same = e.b.and_(e.b.call(equal, [value, e.active]), members)
@@ -194,7 +200,7 @@ def reduce(e: Emitter, op: Op) -> None:
     intrinsic = {"min": "smin" if kind.signed else "umin", "max": "smax" if kind.signed else "umax"}.get(name, name)
     neutral = {"add": 0, "or": 0, "xor": 0, "and": -1, "umin": -1, "umax": 0, "smin": 0x7FFFFFFF, "smax": 0x80000000}[intrinsic]
     value = e.values.vector(e.read(op.args[0], "i32"))
-    members = member_mask(e, op.args[1])
+    members = member_mask(e, op, op.args[1])
     if op.results[0] is None:
         return
     if members.shape == UNIFORM:

@@ -27,8 +27,6 @@ READ, WRITE = 0, 1
 TIME_MASK = (1 << TIME_BITS) - 1
 BLOCK_SHIFT = TIME_BITS + THREAD_BITS
 
-# Details of a finding, by number (see RawFinding.detail).
-DETAILS = ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile")
 WRITE_WRITE, READ_WRITE, WRITE_READ, ATOMIC_PLAIN, SAME_VALUE, UNORDERED_VOLATILE = range(6)
 
 _M64 = (1 << 64) - 1
@@ -49,8 +47,8 @@ def build_races() -> ir.Module:
 
 
 def _note(module: ir.Module) -> ir.Function:
-    """note(worker, block, kind|severity|detail, site, other site, thread, other cell, address): count a finding."""
-    f = NativeFunction(module, "note", "void", ["ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64"], attributes=("noinline",))
+    """note_finding(worker, block, kind|severity|detail (see records.finding_code), site, other site, thread, other cell, address): count a finding."""
+    f = NativeFunction(module, "note_finding", "void", ["ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64"], attributes=("noinline",))
     worker, block, what, site, other_site, thread, other, address = f.args
     count = f.get(WORKER, worker, "finding_count")
     table = f.get(WORKER, worker, "findings")
@@ -75,11 +73,6 @@ def _note(module: ir.Module) -> ir.Function:
         f.put(WORKER, worker, "finding_count", count + 1)
     f.ret()
     return f.function
-
-
-def what(kind: int, severity: int, detail: int) -> int:
-    """A finding's kind (0 race-shared, 1 race-global), severity (0 error, 1 warning) and detail as one number."""
-    return kind | severity << 4 | detail << 8
 
 
 def _judge(module: ir.Module, note: ir.Function) -> ir.Function:

@@ -116,6 +116,8 @@ BLOCK = Record(
     "progress:i64",
     "fast:i32",  # 1: all warps are whole, the kernel goes from warp to warp by itself; 2: and some have ended; 0: it does not
     "current:ptr",  # the warp that runs, or ran last
+    "ended_after_work:i32",  # groups of lanes that ended other than by leaving at a branch
+    "ended_early:i32",  # that left at a branch
     "race:ptr",  # a RACE record
     "shared_writes:ptr",  # shadow planes of shared memory
     "shared_reads:ptr",
@@ -181,6 +183,8 @@ SCHEDULE = Record(
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
     "calls:i32",  # functions are called for real: frames have to be made
     "hash_bytes:i64",  # of a frame, to tell whether a group is still where it was
+    "barrier_check:i32",  # the check of divergent barriers is on
+    "note_finding:ptr",
     "races:i32",  # the race detector is on
     "race_begin:ptr",
     "race_arrive:ptr",
@@ -235,6 +239,23 @@ FINDING = Record(
 )
 FINDINGS_LIMIT = 256
 
+# What a finding is, by number (see machine/raw_findings.py).
+FINDING_KINDS = {
+    "race-shared": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
+    "race-global": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
+    "warp-mask": ("reads-absent-lane", "caller-not-in-mask", "lane-elsewhere"),
+    "divergent-barrier": ("goes-on", "waits-elsewhere", "exited"),
+    "uninitialised": ("branch", "address", "output", "decision"),
+}
+FINDING_SEVERITIES = ("error", "warning", "note")
+
+
+def finding_code(kind: str, severity: str, detail: str) -> int:
+    """Kind, severity and detail of a finding as native code writes them."""
+    number = list(FINDING_KINDS).index(kind)
+    return number | FINDING_SEVERITIES.index(severity) << 4 | FINDING_KINDS[kind].index(detail) << 8
+
+
 # What a kernel function returns, and the state its warp is then in.
 DONE, BARRIER, YIELD, STOPPED, WARP_SYNC, RUNNABLE, CALL = range(7)
 
@@ -261,6 +282,7 @@ RUNTIME_FUNCTIONS = {
     "scatter64": ("void", ("32xi64", "i32", "32xi64")),
     "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32", "i32", "i32")),
     "race_warp_sync": ("void", ("ptr", "ptr", "i32", "i32")),
+    "note_finding": ("void", ("ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64")),
     "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
     "host": ("i32", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
 }

@@ -15,6 +15,7 @@ from llvmlite import ir
 from gridstride.lower.barriers import ARRIVE, OR, POPC
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.runtime import poll_body
+from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import (
     BARRIER,
     BLOCK,
@@ -29,6 +30,7 @@ from gridstride.lower.records import (
     WARP_SYNC,
     WORKER,
     YIELD,
+    finding_code,
 )
 
 FREE, RUNNING = 0, 1
@@ -46,7 +48,7 @@ def build_scheduler() -> ir.Module:
     start = _start_block(module)
     others = _tell_others(module)
     split, merge = _split(module, others), _merge(module, others)
-    barriers = _release_barriers(module, merge)
+    barriers = _release_barriers(module, merge, _check_barrier(module))
     syncs = _release_warp_syncs(module, merge)
     run_block = _run_block(module, _settle(module), split, barriers, syncs)
     _run(module, start, run_block)
@@ -78,6 +80,8 @@ def _start_block(module: ir.Module) -> ir.Function:
             f.put(BLOCK, block, "ctaid_z", (rest // ny.to("i64")).to("i32"))
     f.put(BLOCK, block, "state", RUNNING)
     f.put(BLOCK, block, "progress", 0)
+    f.put(BLOCK, block, "ended_after_work", 0)
+    f.put(BLOCK, block, "ended_early", 0)
     warps = f.get(SCHEDULE, schedule, "warps")
     f.put(BLOCK, block, "context_count", warps)
     f.put(BLOCK, block, "live_threads", warps)
@@ -91,7 +95,7 @@ def _start_block(module: ir.Module) -> ir.Function:
         f.call_pointer(f.get(SCHEDULE, schedule, "race_begin"), "void", block, warps)
     f.ret_if(f.get(SCHEDULE, schedule, "straight").ne(0))
     calls = f.get(SCHEDULE, schedule, "calls").ne(0)
-    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1) & ~calls & f.get(SCHEDULE, schedule, "races").eq(0)).to("i32"))
+    f.put(BLOCK, block, "fast", (f.get(SCHEDULE, schedule, "warp_order").to("i64").eq(0) & (warps > 1) & ~calls & f.get(SCHEDULE, schedule, "races").eq(0) & f.get(SCHEDULE, schedule, "barrier_check").eq(0)).to("i32"))
     _memset(f, block + BLOCK.offset("bar_arrived"), f.const("i64", 64))
     frame = f.get(SCHEDULE, schedule, "frame_bytes")
     first = f.get(BLOCK, block, "warps")
@@ -211,10 +215,44 @@ def _take_over(f: NativeFunction, warp: Native, other: Native, table: Native, en
                 f.intrinsic("llvm.memcpy.p0.p0.i64", "void", warp + at, other + at, size, f.const("i1", 0))
 
 
-def _release_barriers(module: ir.Module, merge: ir.Function) -> ir.Function:
-    """release_barriers(schedule, block) -> number of groups let go."""
-    f = NativeFunction(module, "release_barriers", "i32", ["ptr", "ptr"], attributes=("noinline",))
-    schedule, block = f.args
+def _check_barrier(module: ir.Module) -> ir.Function:
+    """check_barrier(worker, schedule, block): a barrier of the whole block completes. Is the whole block there?"""
+    f = NativeFunction(module, "check_barrier", "void", ["ptr", "ptr", "ptr"], attributes=("noinline",))
+    worker, schedule, block = f.args
+    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
+    chosen, other = f.variable("i64", 0), f.variable("i64", 0)
+    with f.count_to(f.get(BLOCK, block, "context_count")) as k:
+        warp = first + k.to("i64") * frame
+        with f.if_(f.get(WARP, warp, "state").eq(BARRIER)):
+            with f.if_else(chosen.get().eq(0)) as (one, more):
+                with one:
+                    chosen.set(warp.to("i64"))
+                with more:
+                    differs = f.get(WARP, warp, "site").ne(f.get(WARP, chosen.get().to("ptr"), "site"))
+                    other.set(differs.select(warp.to("i64"), other.get()))
+    here = chosen.get().to("ptr")
+    thread = f.get(WARP, here, "index") * 32 + f.first_lane(f.get(WARP, here, "active"))
+    elsewhere, worked, early = other.get().ne(0), f.get(BLOCK, block, "ended_after_work").ne(0), f.get(BLOCK, block, "ended_early").ne(0)
+    codes = [finding_code("divergent-barrier", s, d) for s, d in (("error", "waits-elsewhere"), ("error", "goes-on"), ("note", "exited"))]
+    code = elsewhere.select(f.const("i32", codes[0]), worked.select(f.const("i32", codes[1]), f.const("i32", codes[2])))
+    other_site = f.variable("i32", 0xFFFFFFFF)
+    other_cell = f.variable("i64", 0)
+    with f.if_(elsewhere):
+        there = other.get().to("ptr")
+        other_site.set(f.get(WARP, there, "site"))
+        number = f.get(WARP, there, "index") * 32 + f.first_lane(f.get(WARP, there, "active"))
+        other_cell.set(((f.get(BLOCK, block, "linear") + 1) << BLOCK_SHIFT) | (number.to("i64") << TIME_BITS))
+    with f.if_(elsewhere | worked | early):
+        note = f.get(SCHEDULE, schedule, "note_finding")
+        f.call_pointer(note, "void", worker, block, code, f.get(WARP, here, "site"), other_site.get(), thread, other_cell.get(), f.const("i64", 0))
+    f.ret()
+    return f.function
+
+
+def _release_barriers(module: ir.Module, merge: ir.Function, check: ir.Function) -> ir.Function:
+    """release_barriers(worker, schedule, block) -> number of groups let go."""
+    f = NativeFunction(module, "release_barriers", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
+    worker, schedule, block = f.args
     frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
     count = f.get(BLOCK, block, "context_count")
     released = f.variable("i32", 0)
@@ -239,6 +277,8 @@ def _release_barriers(module: ir.Module, merge: ir.Function) -> ir.Function:
         whole = (uncounted.get() & bit).ne(0)
         alone = ids.get().eq(bit)
         complete = f.b.select(whole.v, (everyone_waits & alone).v, (arrived >= expected).v)
+        with f.if_(Native(f, complete) & whole & f.get(SCHEDULE, schedule, "barrier_check").ne(0)):
+            f.call(check, worker, schedule, block)
         with f.if_(Native(f, complete)):
             _let_go(f, schedule, block, number, released)
     with f.if_(released.get().ne(0) & (count > f.get(SCHEDULE, schedule, "warps"))):
@@ -393,7 +433,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
         f.put(BLOCK, block, "live_threads", live.get())
         f.ret_if(live.get().eq(0), f.const("i32", FINISHED))
         released = f.variable("i32", 0)
-        released.set(f.call(barriers, schedule, block))
+        released.set(f.call(barriers, worker, schedule, block))
         with f.if_((f.get(BLOCK, block, "context_count") > warps) | waiting_sync.get().ne(0)):
             released.set(released.get() + f.call(syncs, schedule, block))
         live.set(f.get(BLOCK, block, "live_threads"))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.lower.races import DETAILS
-from gridstride.lower.records import FINDING
+from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.machine.reserve import reserve
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 # Bytes of a plane for each 4-byte word: last write, last read, and what is known of each.
 PLANES = {"race_writes": 8, "race_reads": 8, "race_write_meta": 4, "race_read_meta": 4}
 RACES = frozenset({"race-shared", "race-global"})
-_SEVERITIES = ("error", "warning", "note")
 
 
 class RacePlanes:
@@ -66,17 +64,17 @@ def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) ->
             return int.from_bytes(row[entry.offset : entry.offset + size].tobytes(), "little", signed=True)
 
         what = field("what")
-        kind = ("race-shared", "race-global")[what & 15]
+        kind = list(FINDING_KINDS)[what & 15]
         site = field("site")
         found.append(
             RawFinding(
                 kind,
-                _SEVERITIES[what >> 4 & 15],
-                DETAILS[what >> 8 & 255],
+                FINDING_SEVERITIES[what >> 4 & 15],
+                FINDING_KINDS[kind][what >> 8 & 255],
                 site,
                 field("block"),
                 field("thread"),
-                space="shared" if kind == "race-shared" else "global",
+                space={"race-shared": "shared", "race-global": "global"}.get(kind, ""),
                 address=field("address") & (2**64 - 1),
                 bytes=int(code.sites[site][5]) if 0 <= site < len(code.sites) else 0,
                 other_site=field("other_site"),

@@ -35,7 +35,7 @@ from gridstride.machine.reserve import reserve
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 from gridstride.passes.analyse_shapes import LaneLayout
 
-_RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit")
+_RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 MARGIN = 4096  # readable bytes around shared and local memory
 MAX_GROUPS = 32  # groups that a warp's lanes can split into
@@ -95,7 +95,7 @@ def _shared_functions() -> _Shared:
     cache = DiskCache("native", limit_bytes=512 << 20)
     trackers, addresses = [], {}
     for name, build, symbols in (
-        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n != "host" and not n.startswith("race_")]),
+        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n not in ("host", "note_finding") and not n.startswith("race_")]),
         ("scheduler", build_scheduler, ["run"]),
         ("races", build_races, [*_RACE_FUNCTIONS, "race_access", "race_warp_sync"]),
     ):
@@ -318,6 +318,7 @@ class _Launch:
         schedule["shared_clear"] = shape.shared
         schedule["locals_clear"] = 0 if self.code.calls else shape.locals
         schedule["races"] = int(self.races)
+        schedule["barrier_check"] = int("divergent-barrier" in self.options.checks)
         for name, address in self.functions.races.items():
             schedule[name] = address
         schedule["straight"] = int(not self.code.suspends)
@@ -352,8 +353,8 @@ class _Launch:
         record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
         record["exclusive"], record["smid"] = int(count == 1), number
         findings = np.zeros(FINDING.size * FINDINGS_LIMIT, np.uint8)
+        record["findings"] = findings.ctypes.data
         if self.races:
-            record["findings"] = findings.ctypes.data
             record["named_barriers"] = int(self.code.traits["named_barriers"])
             record["order_callback"] = host.order_address
             record["fences"] = int(self.code.traits["fences"])

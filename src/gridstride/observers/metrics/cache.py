@@ -9,14 +9,14 @@ Its assumptions, each with what it is taken from:
 * Accesses in which each lane has a sector of its own fetch pairs of sectors: DRAM is read in 64 bytes.
 * L1 keeps a sector as long as it takes to use up its elements: reads are repeated in L1 at most as often as elements fit into
   a sector, and at most as often as the sectors moved exceed the footprint.
-* A request whose lanes lie scattered (more sectors than its bytes need) touches a cache line a sector; one that lies dense has
-  four sectors to a line. Between them (fewer sectors than the bytes asked for, so lanes share elements) nothing is known, and
-  the geometric mean of both is taken.
+* A request whose lanes lie scattered touches a cache line a sector; one that lies dense (no more than one sector above those that
+  its bytes fill: it may begin anywhere) has four sectors to a line. The counters do not tell rows of a few sectors from single ones:
+  for scattered requests a mean nearer to a line a sector is taken, for requests whose lanes share elements (fewer sectors than the
+  bytes asked for) one halfway.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,10 +25,11 @@ from gridstride.observers.metrics.profile import InstructionCounts, LaunchProfil
 
 SECTOR = 32
 LINE_SECTORS = 4
+_SCATTERED, _SHARED = 0.75, 0.5
+"""Weights of a line a sector in the geometric mean with four sectors to a line. The truth set has both ends: sgemm_regtile reads
+rows of two sectors, sgemm_swapped single ones."""
 DRAM_GRANULE = 64
 """Bytes that DRAM is read in, at least (measured: strided_32 of the truth set reads two sectors for every one asked for)."""
-_SCATTERED = 1.05
-"""From this many times the sectors that its bytes need on, an access counts as scattered."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Traffic:
     """Modelled traffic of one launch.
 
     dram_read, dram_written: bytes. l2_sectors: sectors that pass L2's doors for loads and stores; reuse: how often L1 answers for
-    one sector it fetches, at least 1. atomic_sectors: sectors of reductions and atomics, which L2 executes. lines: cache lines
-    looked up in L1, over all requests. scattered_stores: sectors of stores that are written only in part.
+    one sector it fetches, at least 1. atomic_sectors, atomic_requests: of reductions and atomics, which L2 executes. lines: cache
+    lines looked up in L1, over all requests. scattered_stores: sectors of stores that are written only in part.
     resident: whether the buffers fit into L2.
     """
 
@@ -45,6 +46,7 @@ class Traffic:
     dram_written: float
     l2_sectors: float
     atomic_sectors: int
+    atomic_requests: int
     lines: float
     scattered_stores: int
     reuse: float
@@ -72,6 +74,7 @@ def traffic(profile: LaunchProfile, device: DeviceSpec) -> Traffic:
         dram_written=0.0 if resident else written,
         l2_sectors=read_sectors / reuse + sum(i.sectors for i in stores),
         atomic_sectors=sum(i.sectors for i in atomics),
+        atomic_requests=sum(i.requests for i in atomics),
         lines=sum(_lines(i) for i in (*loads, *stores, *atomics, *local)),
         scattered_stores=sum(i.sectors for i in stores if i.sectors > 1.5 * _needed(i)),
         reuse=reuse,
@@ -124,8 +127,10 @@ def _lines(i: InstructionCounts) -> float:
         return 0.0
     each = i.sectors / i.requests
     dense = max(1.0, each / LINE_SECTORS)
-    if i.sectors > _SCATTERED * _needed(i) and i.space != "local":
-        return float(i.sectors)
-    if 1 < each and i.sectors * SECTOR * _SCATTERED < i.lanes * i.bytes:
-        return i.requests * math.sqrt(dense * each)
-    return i.requests * dense
+    if i.sectors > _needed(i) + i.requests and i.space != "local":
+        weight = _SCATTERED
+    elif each > 1 and i.sectors * SECTOR < 0.95 * i.lanes * i.bytes:
+        weight = _SHARED
+    else:
+        weight = 0.0
+    return i.requests * dense ** (1 - weight) * each**weight

@@ -28,39 +28,41 @@ class Coefficients:
 
     launch_us: float = 6.5
     """From one event to the next around a launch that does nothing."""
-    dram_share: float = 0.92
+    dram_share: float = 0.96
     """Of the published bandwidth, what kernels reach."""
     l2_bytes: float = 21.0
     """Bytes a cycle that each multiprocessor's share of L2 gives or takes."""
-    scattered_store: float = 4.0
-    """Cycles of a multiprocessor for each sector written in part."""
-    atomic: float = 1.3
+    scattered_store: float = 2.4
+    """Cycles of a multiprocessor more for each sector written in part."""
+    atomic_sector: float = 0.7
     """Cycles of the whole device for each sector of a reduction or atomic: L2 executes those on neighbouring addresses one by one.
-    Not fitted: measured on histograms and sums of the validation launches marked so."""
+    Not fitted: measured on a sum into one address and a histogram of 256."""
+    atomic_request: float = 0.8
+    """Cycles of the whole device for each request of them, likewise."""
     block_start: float = 160.0
     """Cycles between two blocks that one multiprocessor is given. Not fitted: measured with blocks of 64 and 128 threads."""
-    lsu_share: float = 0.95
+    lsu_share: float = 0.905
     """Of one wavefront or cache line a cycle."""
     constant_word: float = 2.4
     """Cycles for each distinct word of a request to constant memory."""
-    shared_atomic: float = 2.0
+    shared_atomic: float = 1.3
     """Cycles for each wavefront of a shared atomic."""
-    issue_share: float = 0.95
+    issue_share: float = 0.85
     """Of one instruction a cycle in each part of the multiprocessor."""
-    block_gap: float = 500.0
+    block_gap: float = 560.0
     """Cycles from a block's end until the next one's first instruction, and to read what every thread needs at its start."""
-    warp_gap: float = 20.0
+    warp_gap: float = 21.0
     """Cycles more for each warp of the block."""
-    dependent: float = 2.5
+    dependent: float = 2.0
     """Cycles from an instruction to the next of its warp, on average."""
-    special: float = 15.0
+    special: float = 17.0
     """Cycles more after one of the special-function unit."""
-    shared_latency: float = 28.0
-    barrier: float = 40.0
+    shared_latency: float = 27.0
+    barrier: float = 34.0
     l1_latency: float = 40.0
     l2_latency: float = 400.0
-    dram_latency: float = 850.0
-    norm: float = 4.0
+    dram_latency: float = 760.0
+    norm: float = 3.2
     """Order of the norm by which the resources' times are combined; infinite: the greatest alone."""
 
 
@@ -134,7 +136,7 @@ def _resources(profile: LaunchProfile, device: DeviceSpec, moved: Traffic, c: Co
         "compute": on_multiprocessors(_issue_cycles(profile, device, c)),
         "latency": _latency_cycles(profile, device, moved, c) * us,
         "blocks": most_blocks * c.block_start * us,
-        "atomics": moved.atomic_sectors * c.atomic * us,
+        "atomics": (moved.atomic_sectors * c.atomic_sector + moved.atomic_requests * c.atomic_request) * us,
     }
 
 
