@@ -34,4 +34,5 @@ def mixed(cx: Lanes, form: Form, *arguments: ir.Value) -> ir.Value:
     convert, compute = _widened(form)
     assert convert.operation.lower is not None and compute.operation.lower is not None
     *narrow, last = arguments
-    return compute.operation.lower(cx, compute, *(convert.operation.lower(cx, convert, a) for a in narrow), last)
+    result: ir.Value = compute.operation.lower(cx, compute, *(convert.operation.lower(cx, convert, a) for a in narrow), last)
+    return result

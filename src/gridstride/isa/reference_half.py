@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from gridstride.isa.float_formats import BF16, F16, F32, FORMATS, Finite, Format, product, total
+from gridstride.isa.float_formats import BF16, F16, F32, FORMATS, Format, product, total
 from gridstride.isa.reference_approximate import unary
 from gridstride.isa.registry import Form, lookup
 
