@@ -17,6 +17,7 @@ Its assumptions, each with what it is taken from:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -133,4 +134,4 @@ def _lines(i: InstructionCounts) -> float:
         weight = _SHARED
     else:
         weight = 0.0
-    return i.requests * dense ** (1 - weight) * each**weight
+    return i.requests * math.pow(dense, 1 - weight) * math.pow(each, weight)
