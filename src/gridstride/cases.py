@@ -18,8 +18,8 @@ from typing import Any
 from gridstride.errors import GridstrideError, KernelFault, LaunchError, UnsupportedError, UsageError
 from gridstride.findings import Dim3, Finding
 from gridstride.machine.limits import as_dim3
-from gridstride.observers.metrics.nsight import nsight_counters
 from gridstride.observers.checks.suppress import Rule
+from gridstride.observers.metrics.nsight import nsight_counters
 from gridstride.report.model import CaseResult, Failure, Receipt
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import session

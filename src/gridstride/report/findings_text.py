@@ -12,18 +12,21 @@ from gridstride.report.source_lines import SourceLines
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
+PTX = "<PTX>"
+"""The name under which `SourceLines` may know the text of the PTX."""
 
-def finding(found: Finding, sources: SourceLines, ptx: SourceLines | None = None) -> Text:
-    """One finding over several lines. ptx: finds lines of the PTX (under the name "ptx"), for code without line information."""
+
+def finding(found: Finding, sources: SourceLines) -> Text:
+    """One finding over several lines. Code without line information is shown by its PTX, which `sources` may have under the name PTX."""
     text = Text()
     text.append(found.severity, style=_STYLES[found.severity]).append(f"[{found.code}] {found.kind}: ", style="bold")
     text.append(found.message)
-    _append_site(text, found.kernel, found.site, sources, ptx)
+    _append_site(text, found.kernel, found.site, sources)
     if found.buffer is not None or found.address is not None:
         text.append("\n  ").append(_target(found))
     if found.other is not None:
         text.append("\n  the other side:")
-        _append_site(text, None, found.other, sources, ptx)
+        _append_site(text, None, found.other, sources)
     if found.count > 1:
         text.append(f"\n  {found.count:,} times")
     if found.advice:
@@ -31,13 +34,13 @@ def finding(found: Finding, sources: SourceLines, ptx: SourceLines | None = None
     return text
 
 
-def _append_site(text: Text, kernel: str | None, site: Site, sources: SourceLines, ptx: SourceLines | None) -> None:
+def _append_site(text: Text, kernel: str | None, site: Site, sources: SourceLines) -> None:
     if site.line is not None:
         text.append("\n  at ").append(f"{site.file}:{site.line}", style="bold")
         _append_line(text, site.line, sources.line(site.file, site.line))
     elif site.ptx_line is not None:
         text.append("\n  at ").append(f"PTX line {site.ptx_line}", style="bold")
-        _append_line(text, site.ptx_line, ptx.line("ptx", site.ptx_line) if ptx is not None else None)
+        _append_line(text, site.ptx_line, sources.line(PTX, site.ptx_line))
     where = [f"kernel {kernel}"] if kernel else []
     if site.block is not None:
         where.append(f"block {_dim(site.block)}")

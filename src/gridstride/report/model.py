@@ -65,15 +65,16 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """All cases of one command, in the order they were asked for."""
+    """All cases of one command, in the order they were asked for. strict: warnings count as errors do."""
 
     device: str
     cases: tuple[CaseResult, ...]
+    strict: bool = False
 
     @property
     def exit_status(self) -> int:
         """0 clean, 1 a kernel fault or an error finding, 2 bad input, 3 something unsupported, 130 interrupted: the first that fits of 130, 1, 2, 3, 0."""
-        statuses = {_status_of(case) for case in self.cases}
+        statuses = {_status_of(case, self.strict) for case in self.cases}
         return next((status for status in (130, 1, 2, 3) if status in statuses), 0)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -81,8 +82,9 @@ class RunResult:
         return {f"{case.name}.{position}": values for case in self.cases for position, values in case.outputs.items()}
 
 
-def _status_of(case: CaseResult) -> int:
+def _status_of(case: CaseResult, strict: bool) -> int:
     by_code = {"interrupted": 130, "unsupported": 3, "launch": 2, "compile": 2, "parse": 2, "usage": 2}
     if case.failure:
         return by_code.get(case.failure.code, 1)
-    return int(any(finding.severity == "error" for finding in case.findings))
+    bad = ("error", "warning") if strict else ("error",)
+    return int(any(finding.severity in bad for finding in case.findings))

@@ -44,6 +44,9 @@ _WHOLE_THREAD = frozenset({"%laneid", "%warpid"})
 _WHOLE_BLOCK = frozenset({"%smid", "%clusterid.x", "%cluster_ctarank", "%gridid"})
 
 
+_NOWHERE = Site()
+
+
 @dataclass(frozen=True)
 class IndexUse:
     """Which indices a kernel reads. specials: the special registers; tickets: it uses the old value of some atomic."""
@@ -148,7 +151,7 @@ def _parts(operand: Operand | None) -> Iterator[Operand]:
             yield operand
 
 
-def duplicate_work(use: IndexUse, kernel: str, grid: Dim3, block: Dim3, site: Site = Site()) -> Finding | None:
+def duplicate_work(use: IndexUse, kernel: str, grid: Dim3, block: Dim3, site: Site = _NOWHERE) -> Finding | None:
     """The warning for a launch of `grid` × `block` whose threads along some dimension cannot be told apart; None where all can.
 
     site: the kernel's place in the source, if known.

@@ -83,10 +83,11 @@ def _rule(words: Sequence[str], where: str) -> Rule:
         fields[name] = value
     if kind == "*" and not fields:
         raise UsageError(f"{where}: a rule for every finding of every kernel would hide all; add a condition")
-    file, colon, number = fields.pop("file", "*").rpartition(":")
+    file, line = fields.get("file", "*"), None
+    head, colon, number = file.rpartition(":")
     if colon and number.isdecimal():
-        return Rule(kind, file=file, line=int(number), **fields)
-    return Rule(kind, file=f"{file}{colon}{number}", **fields)
+        file, line = head, int(number)
+    return Rule(kind, fields.get("kernel", "*"), file, line, fields.get("buffer", "*"))
 
 
 def ignored_in_source(found: Finding, line_of: LineOf) -> bool:

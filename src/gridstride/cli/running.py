@@ -1,0 +1,227 @@
+"""What commands that run kernels have in common (`launch`, `profile`): their options, running what these say, telling what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from gridstride import arguments
+from gridstride.cases import CheckRequest, failed_case, read_cases, run_cases, select_cases
+from gridstride.errors import GridstrideError, UsageError
+from gridstride.findings import Dim3
+from gridstride.machine.limits import as_dim3
+from gridstride.report import findings_text
+from gridstride.report import json as json_report
+from gridstride.report.model import CaseResult, Failure, RunResult
+from gridstride.report.source_lines import SourceLines
+from gridstride.runtime.device import Device
+from gridstride.runtime.expressions import evaluate_count
+from gridstride.runtime.module import Kernel, Module
+from gridstride.runtime.request import Argument, LaunchRequest, Scalar
+
+STANDARD_OUTPUT = Path("-")
+SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The kernels: a .cu or .ptx file.")]
+KernelArgument = Annotated[
+    str | None, typer.Argument(metavar="KERNEL", help="Which kernel to launch; not with --cases.", show_default=False)
+]
+GridOption = Annotated[
+    str | None, typer.Option(metavar="X[,Y[,Z]]", help="Blocks; arithmetic over scalar arguments, as in 'cdiv(n,256)'.")
+]
+BlockOption = Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="Threads a block.")]
+ArgOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An argument: n=1000, a=2.0, x=f32\\[n]:uniform, y=f32\\[n]:zeros:out, img=@photo.npy. Repeat for each.",
+    ),
+]
+SharedOption = Annotated[str, typer.Option(metavar="BYTES", help="Dynamic shared memory a block.")]
+CasesOption = Annotated[Path | None, typer.Option(metavar="CASES.json", help="Run the launches of a case file.")]
+OnlyOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case of the file. Repeat for more.")]
+IncludeOption = Annotated[
+    list[Path] | None, typer.Option("-I", "--include", metavar="FOLDER", help="Where to look for headers. Repeat for more.")
+]
+DefineOption = Annotated[list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro. Repeat for more.")]
+DeviceOption = Annotated[str, typer.Option(metavar="DEVICE", help="auto, sim, sim:NAME (see `gridstride devices`).")]
+SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Run blocks and warps in another order, the same for the same seed.")]
+ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")]
+BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
+JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
+SaveOption = Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Write the output buffers, under CASE.ARGUMENT_POSITION.")]
+
+
+@dataclass(frozen=True)
+class WhatToRun:
+    """A source and one launch of it (kernel, grid, block, arguments, shared), or a case file and which of its cases."""
+
+    source: str
+    kernel: str | None = None
+    grid: str | None = None
+    block: str | None = None
+    arguments: Sequence[str] = ()
+    shared: str = "0"
+    cases: Path | None = None
+    only: Sequence[str] = ()
+    include: Sequence[Path] = ()
+    define: Sequence[str] = ()
+
+    def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
+        """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
+
+        def load() -> Module:
+            return target.compile(Path(self.source), include_dirs=self.include, defines=self.define)
+
+        if self.cases is not None:
+            _refuse_with_cases(self.kernel, self.grid, self.block, self.arguments, self.shared)
+            return _run_file(target, load, self.cases, self.only, profile, checks)
+        return _run_single(target, load, self.kernel, self.grid, self.block, self.arguments, self.shared, self.only, profile, checks)
+
+
+def _refuse_with_cases(kernel: str | None, grid: str | None, block: str | None, arg: Sequence[str] | None, shared: str) -> None:
+    given = {"KERNEL": kernel, "--grid": grid, "--block": block, "--arg": arg, "--shared": None if shared == "0" else shared}
+    extra = [name for name, value in given.items() if value]
+    if extra:
+        raise UsageError(f"with --cases the file says what to launch; leave out {' and '.join(extra)}")
+
+
+def _run_file(
+    target: Device, load: Callable[[], Module], path: Path, only: Sequence[str], profile: bool, checks: CheckRequest | None
+) -> RunResult:
+    requests = select_cases(read_cases(path), only)
+    if not requests:
+        raise UsageError(f"{path} holds no cases: nothing was run")
+    try:
+        module = load()
+    except UsageError:
+        raise
+    except GridstrideError as error:
+        return RunResult(target.name, tuple(failed_case(request, error) for request in requests))
+    with _progress(len(requests)) as step:
+        results = run_cases(requests, module, lambda request: step(request.name), profile=profile, checks=checks)
+    return RunResult(target.name, tuple(results))
+
+
+def _run_single(
+    target: Device,
+    load: Callable[[], Module],
+    name: str | None,
+    grid: str | None,
+    block: str | None,
+    args: Sequence[str],
+    shared: str,
+    only: Sequence[str] | None,
+    profile: bool,
+    checks: CheckRequest | None,
+) -> RunResult:
+    if only:
+        raise UsageError("--only picks cases of a case file; give it with --cases")
+    if name is None:
+        raise UsageError("say which kernel of the source to launch, or give --cases FILE")
+    for option, value in (("--grid", grid), ("--block", block)):
+        if value is None:
+            raise UsageError(f"{option} is missing; a launch needs --grid and --block")
+    assert grid is not None and block is not None
+    try:
+        kernel = load()[name]
+    except UsageError:
+        raise
+    except GridstrideError as error:
+        return RunResult(target.name, (CaseResult(name, name, failure=Failure(error.code, str(error))),))
+    parsed = arguments.parse_arguments(args, kernel.name, [(p.name, p.ptx_name) for p in kernel.parameters])
+    _require_types(kernel, parsed.arguments)
+    request = LaunchRequest(
+        kernel.name,
+        kernel.name,
+        _dimensions(grid, parsed, "--grid"),
+        _dimensions(block, parsed, "--block"),
+        evaluate_count(shared, parsed.scalars, "--shared"),
+        parsed.arguments,
+    )
+    return RunResult(target.name, tuple(run_cases([request], kernel.module, profile=profile, checks=checks)))
+
+
+def _dimensions(text: str, parsed: arguments.ParsedArguments, option: str) -> Dim3:
+    return as_dim3(arguments.parse_dimensions(text, parsed.scalars, option), option)
+
+
+def _require_types(kernel: Kernel, given: Sequence[Argument]) -> None:
+    """Say in the command line's words what the Python interface would say in its own: PTX does not tell numbers from addresses."""
+    for parameter, argument in zip(kernel.parameters, given, strict=True):
+        if (
+            isinstance(argument, Scalar)
+            and isinstance(argument.value, int)
+            and parameter.wide_integer
+            and parameter.is_pointer is not False
+        ):
+            name, value = parameter.name, argument.value
+            if parameter.is_pointer:
+                raise UsageError(
+                    f"{kernel.name}: {name} is a pointer; give it a buffer, as in {name}=f32[1000], or an address, as in {name}=ptr:{value}"
+                )
+            raise UsageError(
+                f"{kernel.name}: PTX does not say what {name} is; write {name}=u64:{value} for a number, {name}=ptr:{value} for an address"
+            )
+
+
+def complain(run: RunResult, errors: Console, source: Path, *, named: bool) -> None:
+    """What was found and what went wrong, on standard error; `named` says which case each line is about."""
+    sources = SourceLines(source.parent, {findings_text.PTX: _text_of(source)} if source.suffix == ".ptx" else None)
+    for case in run.cases:
+        about = f"{case.name}: " if named else ""
+        for found in case.findings:
+            errors.print(Text(about).append_text(findings_text.finding(found, sources)))
+        told = case.failure is None or any(found.message in case.failure.message for found in case.findings)
+        if case.failure is not None and not told:
+            errors.print(Text(f"gridstride: {about}{case.failure.message}"))
+
+
+def _text_of(source: Path) -> str:
+    try:
+        return source.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error where that is a terminal and there is more than one launch; calls to the result advance it."""
+    console = Console(stderr=True)
+    if total < 2 or not console.is_terminal:
+        yield lambda name: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        started = -1
+
+        def step(name: str) -> None:
+            nonlocal started
+            started += 1
+            bar.update(task, completed=started, description=name)
+
+        yield step
+
+
+def require_writable(*paths: Path | None) -> None:
+    """Raise UsageError before a long run for a file that cannot be written after it."""
+    for path in paths:
+        if path is not None and path != STANDARD_OUTPUT:
+            json_report.require_writable(path)
+
+
+def write_results(run: RunResult, json: Path | None, save: Path | None) -> None:
+    """Write what --json and --save ask for."""
+    if json == STANDARD_OUTPUT:
+        print(json_report.json_text(run))
+    elif json is not None:
+        json_report.write_json(run, json)
+    if save is not None:
+        json_report.write_arrays(run, save)
