@@ -267,7 +267,7 @@ class _ModuleParser:
             found.append(self._declarator(space[1:], kind, align, vector))
             if found[-1].size is None:
                 s.fail(f"parameter `{found[-1].name}` has no size")
-            if any(other.name == found[-1].name for other in found[:-1]):
+            if found[-1].name != "_" and any(other.name == found[-1].name for other in found[:-1]):
                 s.fail(f"two parameters are called `{found[-1].name}`")
             s.accept(",")
         return found
