@@ -268,7 +268,7 @@ PTX = Kernels(
     HEADER
     + """
 .const .align 4 .b8 little[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-.visible .entry wrap(.param .u64 a) { .reg .b64 %a; .reg .b32 %x; ld.param.u64 %a, [a]; ld.global.u32 %x, [%a+-9223372036854775808]; st.global.u32 [%a], %x; ret; }
+.visible .entry wrap(.param .u64 a) { .reg .b64 %a; .reg .b32 %x; ld.param.u64 %a, [a]; ld.global.u32 %x, [%a+-2147483648]; st.global.u32 [%a], %x; ret; }
 .visible .entry wide_end(.param .u64 a) { .reg .b64 %a; .reg .b32 %x<4>; ld.param.u64 %a, [a]; ld.global.v4.u32 {%x0, %x1, %x2, %x3}, [%a+16]; st.global.u32 [%a], %x0; ret; }
 .visible .entry past_parameters(.param .u64 a) { .reg .b64 %a; .reg .b32 %x, %t; ld.param.u64 %a, [a]; mov.u32 %t, %tid.x; mov.u64 %a, a; mad.wide.u32 %a, %t, 64, %a; ld.param.u32 %x, [%a]; ld.param.u64 %a, [a]; st.global.u32 [%a], %x; ret; }
 .visible .entry past_constants(.param .u64 a) { .reg .b64 %a, %c; .reg .b32 %x, %t; ld.param.u64 %a, [a]; mov.u32 %t, %tid.x; mov.u64 %c, little; mad.wide.u32 %c, %t, 4, %c; ld.const.u32 %x, [%c]; st.global.u32 [%a], %x; ret; }
