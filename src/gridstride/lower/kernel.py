@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from llvmlite import ir
 
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import ParseError, UnsupportedError
-from gridstride.ir.nodes import AddressOf, Const, Function, Kind, Op, Reg
+from gridstride.ir.nodes import AddressOf, Const, Function, Kind, Op, Reg, Site
 from gridstride.lower import access, calls
 from gridstride.lower.emitter import Emitter, SymbolTable
 from gridstride.lower.flow import Flow
@@ -27,7 +28,7 @@ from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
 from gridstride.passes.select_real_calls import analyse_calls
 from gridstride.passes.split_webs import liveness, split_webs
-from gridstride.ptx.nodes import Module, Variable
+from gridstride.ptx.nodes import Module, SourceLocation, Variable
 
 DYNAMIC_SHARED_ALIGNMENT = 16
 GOOD_CODE_UP_TO = 7_000  # lines of LLVM IR
@@ -142,7 +143,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
         native = f"function.{function.name}" if stack else "kernel"
         flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions), checks)
         flows.append(flow)
-        instructions += [_instructions(block.ops) for block in function.blocks]
+        instructions += [_instructions(block.ops, module.files) for block in function.blocks]
         traits = {k: v or own[k] for k, v in traits.items()}
         made[0 if function.entry else numbers[function.name]] = native
     frames = [-(-f.frame_bytes // 64) * 64 for f in flows]
@@ -161,7 +162,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
         "wait_start": places[0] if places and not stack else 0,
         "wait_count": len(places) if not stack else 0,
         "symbols": names,
-        "sites": [_site(s) for s in functions[0].sites],
+        "sites": [_site(s, module.files) for s in functions[0].sites],
         "suspends": stack or bool(flows[0].resumes),
         "calls": stack,
         "instructions": instructions if profile else [],
@@ -221,23 +222,35 @@ def _lower_function(
     return flow, traits
 
 
-def _instructions(ops: list[Op]) -> list[list[Any]]:
+def _instructions(ops: list[Op], files: Mapping[int, str]) -> list[list[Any]]:
     """PTX line, source file and line, opcode, site, and "unused" for an atomic whose old value nobody reads."""
     found = []
     for op in ops:
         if op.line and (op.form is not None or op.kind is Kind.BRANCH):
             text = op.form.text if op.form is not None else "bra"
             unused = op.kind is Kind.ATOMIC and (not op.results or op.results[0] is None)
-            found.append([op.line, op.loc.file if op.loc else None, op.loc.line if op.loc else None, text, op.site, "unused" if unused else ""])
+            loc, _ = _user_location(op.loc, files)
+            found.append([op.line, loc.file if loc else None, loc.line if loc else None, text, op.site, "unused" if unused else ""])
     return found
 
 
-def _site(site: Any) -> list[Any]:
-    inlined, at = [], site.loc.inlined_at if site.loc else None
-    while at is not None:
-        inlined.append([at.file, at.line])
-        at = at.inlined_at
-    return [site.line, site.loc.file if site.loc else None, site.loc.line if site.loc else None, site.text, site.space, site.bytes, inlined]
+# Where the toolkit's own headers lie: whoever looks for a fault wants the line that called into them.
+_TOOLKIT = re.compile(r"(^|/)(include|targets|crt|cooperative_groups|cub|cuda|nv|headers)/|\.hpp$|^cuda_\w+\.h")
+
+
+def _user_location(loc: SourceLocation | None, files: Mapping[int, str]) -> tuple[SourceLocation | None, list[list[int]]]:
+    """The innermost place in the user's own source, and the calls that it was inlined through."""
+    chain = []
+    while loc is not None:
+        chain.append(loc)
+        loc = loc.inlined_at
+    first = next((k for k, place in enumerate(chain) if not _TOOLKIT.search(files.get(place.file, ""))), 0)
+    return (chain[first] if chain else None), [[place.file, place.line] for place in chain[first + 1 :]]
+
+
+def _site(site: Site, files: Mapping[int, str]) -> list[Any]:
+    loc, inlined = _user_location(site.loc, files)
+    return [site.line, loc.file if loc else None, loc.line if loc else None, site.text, site.space, site.bytes, inlined]
 
 
 def lower_operation(e: Emitter, op: Op) -> None:

@@ -29,7 +29,7 @@ from gridstride.machine.detectors import PLANES, RACES, race_planes, read_findin
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
-from gridstride.machine.memory import Memory
+from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
 from gridstride.machine.reserve import reserve
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
@@ -38,6 +38,7 @@ from gridstride.passes.analyse_shapes import LaneLayout
 _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 MARGIN = 4096  # readable bytes around shared and local memory
+GRID_WORKSPACE_BYTES = 8
 MAX_GROUPS = 32  # groups that a warp's lanes can split into
 MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pages take memory
 
@@ -263,6 +264,7 @@ class _Launch:
         symbols = np.array([globals_[n].address for n in self.code.symbols] or [0], dtype=np.int64)
         held = self.memory.allocate(max(len(parameters), 16), name="the kernel's parameters", align=256)
         self.memory.bytes_view(held.address, len(parameters))[...] = np.frombuffer(parameters, np.uint8)
+        workspace = self._workspace()
         host = HostRequests(self.program, self.memory, self.block)
         try:
             table = np.ascontiguousarray(self.memory.table())
@@ -270,6 +272,8 @@ class _Launch:
             schedule = self._schedule()
             schedule["workers"] = count
             workers = [self._worker(k, count, held.address, symbols, table, host) for k in range(count)]
+            for worker in workers:
+                worker.record["cooperative"] = 0 if workspace is None else workspace.address
             started = time.perf_counter()
             self._run(workers, schedule)
             seconds = time.perf_counter() - started
@@ -292,6 +296,18 @@ class _Launch:
         finally:
             host.close()
             self.memory.free(held)
+            if workspace is not None:
+                self.memory.free(workspace)
+
+    def _workspace(self) -> Allocation | None:
+        """What grid.sync() of cooperative groups counts in, for a cooperative launch: its size and its barrier."""
+        if not self.options.cooperative:
+            return None
+        if self.blocks > self._resident():
+            raise LaunchError(f"a cooperative launch of {self.blocks:,} blocks: {self.device.name} holds {self._resident():,} of them at once")
+        workspace = self.memory.allocate(GRID_WORKSPACE_BYTES, name="the grid's workspace")
+        self.memory.bytes_view(workspace.address, GRID_WORKSPACE_BYTES)[...] = np.array([GRID_WORKSPACE_BYTES, 0], np.uint32).view(np.uint8)
+        return workspace
 
     def _counts(self, workers: list[_Worker]) -> Counts:
         total = np.sum([w.counters for w in workers], axis=0)
@@ -372,13 +388,17 @@ class _Launch:
         self._prepare_blocks(data, limit)
         return worker
 
-    def _blocks_in_flight(self, workers: int) -> int:
-        """As many as the device could hold at once, shared out among the workers."""
+    def _resident(self) -> int:
+        """Blocks that the device could hold at once, as far as warps, blocks and shared memory say."""
         spec = self.device.architecture
         per_multiprocessor = max(1, min(spec.blocks_per_multiprocessor, spec.warps_per_multiprocessor // self.shape.warps))
         if self.shared_bytes:
             per_multiprocessor = max(1, min(per_multiprocessor, spec.shared_per_multiprocessor // (self.shared_bytes + spec.reserved_shared_per_block)))
-        resident = per_multiprocessor * self.device.multiprocessors
+        return per_multiprocessor * self.device.multiprocessors
+
+    def _blocks_in_flight(self, workers: int) -> int:
+        """As many as the device could hold at once, shared out among the workers."""
+        resident = self._resident()
         if not (self.code.traits["spins"] or self.code.traits["ordered"]):
             resident = 1
         share = -(-min(resident, self.blocks) // workers)
