@@ -181,6 +181,7 @@ class _Shape:
     shared: int
     local: int  # bytes of one thread
     races: bool = False
+    defined: bool = False
 
     @property
     def frames(self) -> int:
@@ -193,7 +194,8 @@ class _Shape:
     @property
     def shadows(self) -> int:
         """Bytes of the race detector: the order of the block's accesses, and the planes of its shared memory."""
-        return RACE.size + (self.shared // 4 + 16) * sum(PLANES.values()) if self.races else 0
+        races = RACE.size + (self.shared // 4 + 16) * sum(PLANES.values()) if self.races else 0
+        return races + (self.shared + self.locals + 3 * MARGIN if self.defined else 0)
 
     @property
     def stride(self) -> int:
@@ -253,9 +255,10 @@ class _Launch:
         self.memory, self.device, self.options, self.functions = memory, device, options, shared
         threads = prod(block)
         self.races = bool(options.checks & RACES)
+        self.defined = "uninitialised" in options.checks
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = code.static_shared + dynamic_shared
-        self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes, self.races)
+        self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes, self.races, self.defined)
         self.blocks = prod(grid)
         self.stop = np.zeros(16, np.int32)
 
@@ -265,6 +268,9 @@ class _Launch:
         held = self.memory.allocate(max(len(parameters), 16), name="the kernel's parameters", align=256)
         self.memory.bytes_view(held.address, len(parameters))[...] = np.frombuffer(parameters, np.uint8)
         workspace = self._workspace()
+        self.memory.mark_written(held.address, held.size)
+        if not self.defined:
+            self.memory.assume_written()  # nobody will know what this launch wrote
         host = HostRequests(self.program, self.memory, self.block)
         try:
             table = np.ascontiguousarray(self.memory.table())
@@ -334,6 +340,8 @@ class _Launch:
         schedule["shared_clear"] = shape.shared
         schedule["locals_clear"] = 0 if self.code.calls else shape.locals
         schedule["races"] = int(self.races)
+        if self.defined:
+            schedule["undefined_shared"], schedule["undefined_locals"] = shape.shared, shape.locals
         schedule["barrier_check"] = int("divergent-barrier" in self.options.checks)
         for name, address in self.functions.races.items():
             schedule[name] = address
@@ -370,6 +378,8 @@ class _Launch:
         record["exclusive"], record["smid"] = int(count == 1), number
         findings = np.zeros(FINDING.size * FINDINGS_LIMIT, np.uint8)
         record["findings"] = findings.ctypes.data
+        if self.defined:
+            record["defined"] = self.memory.definedness().distance
         if self.races:
             record["named_barriers"] = int(self.code.traits["named_barriers"])
             record["order_callback"] = host.order_address
@@ -426,6 +436,12 @@ class _Launch:
             by_warp = lanes.reshape(shape.warps, 32)
             _column(frames, WARP, f"tid_{axis}")[...] = by_warp[:, 0]
             _column(frames, WARP, f"tid_{axis}_lanes", whole=True)[...] = by_warp
+        _column(blocks, BLOCK, "locals_bytes")[...] = shape.locals
+        if self.defined:
+            place = local + shape.locals + MARGIN
+            _column(blocks, BLOCK, "shared_defined")[...] = starts + place
+            _column(blocks, BLOCK, "local_defined")[...] = place + shape.shared + MARGIN - local
+            local += shape.shared + shape.locals + 2 * MARGIN
         if self.races:
             place = -(-(local + shape.locals + MARGIN) // 64) * 64
             _column(blocks, BLOCK, "race")[...] = starts + place
