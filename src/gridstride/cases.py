@@ -27,7 +27,7 @@ from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.initial import DTYPES, Initial, typed
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import pointer
-from gridstride.runtime.profiling import profiling
+from gridstride.runtime.profiling import compared_with_machine_code, profiling
 from gridstride.runtime.request import Argument, Buffer, LaunchRequest, RawPointer, Scalar
 
 _FIELDS = ("name", "kernel", "grid", "block", "args")
@@ -232,6 +232,8 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
         with profiling() if profile else nullcontext() as profiled:
             outcome = kernel.launch(shape, arguments)
         metrics = profiled.launches[-1] if profiled is not None and profiled.launches else None
+        if metrics is not None:
+            metrics = compared_with_machine_code(metrics, kernel.module.source, kernel.entry)
         return CaseResult(
             request.name,
             request.kernel,

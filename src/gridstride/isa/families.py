@@ -9,6 +9,7 @@ import gridstride.isa.carry
 import gridstride.isa.control
 import gridstride.isa.convert
 import gridstride.isa.convert_float
+import gridstride.isa.definedness
 import gridstride.isa.divide
 import gridstride.isa.float32
 import gridstride.isa.float64

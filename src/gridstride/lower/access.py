@@ -161,7 +161,7 @@ def resolved(e: Emitter, t: Target, offset: int = 0, size: int | None = None) ->
     return hosts
 
 
-def _word_by_word(e: Emitter, t: Target) -> bool:
+def word_by_word(e: Emitter, t: Target) -> bool:
     """Whether 32-bit words that are neighbours to the thread may lie apart in the host's memory."""
     assert t.op.access is not None
     return t.bytes > 4 and (t.space == "local" or (t.op.access.space == "generic" and e.function.local_bytes > 0))
@@ -169,11 +169,11 @@ def _word_by_word(e: Emitter, t: Target) -> bool:
 
 def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
     size = t.bits // 8
-    if t.count == 1 and not _word_by_word(e, t):
+    if t.count == 1 and not word_by_word(e, t):
         loaded = call_runtime(e, f"slow_load{t.bits}", _resolve_arguments(e, t, _exact(e, t), t.bytes, t.bytes))
         e.stop_if_faulted()
         return [loaded]
-    if not _word_by_word(e, t):
+    if not word_by_word(e, t):
         hosts = resolved(e, t)
         return [gather(e, _plus(e, hosts, size * k), t.bits, e.active, e.active_lanes) for k in range(t.count)]
     if size <= 4:
@@ -183,11 +183,11 @@ def _slow_load(e: Emitter, t: Target) -> list[ir.Value]:
 
 def _slow_store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     size = t.bits // 8
-    if t.count == 1 and not _word_by_word(e, t):
+    if t.count == 1 and not word_by_word(e, t):
         call_runtime(e, f"slow_store{t.bits}", [*_resolve_arguments(e, t, _exact(e, t), t.bytes, t.bytes), values[0]])
         e.stop_if_faulted()
         return
-    if not _word_by_word(e, t):
+    if not word_by_word(e, t):
         hosts = resolved(e, t)
         for k, value in enumerate(values):
             call_runtime(e, f"scatter{t.bits}", [_plus(e, hosts, size * k), e.active, value])

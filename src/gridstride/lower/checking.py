@@ -93,7 +93,7 @@ def check_shuffle(e: Emitter, op: Op, sources: ir.Value, inside: ir.Value) -> No
     here = b.and_(named, e.splat(e.active))
     present = b.and_(b.lshr(here, sources), e.values.warp.const("i32", 1))
     absent = b.and_(inside, b.icmp_unsigned("==", present, e.values.warp.const("i32", 0)))
-    _note_lanes(e, op, absent, "warp-mask", "reads-absent-lane")
+    note_lanes(e, op, absent, "warp-mask", "reads-absent-lane")
 
 
 def check_membership(e: Emitter, op: Op, mask: Arg) -> None:
@@ -104,10 +104,10 @@ def check_membership(e: Emitter, op: Op, mask: Arg) -> None:
     named = e.values.vector(e.read(mask, "i32"))
     own = ir.Constant(vector_type("i32"), [ir.Constant(I32, 1 << k) for k in range(32)])
     missing = b.icmp_unsigned("==", b.and_(named, own), e.values.warp.const("i32", 0))
-    _note_lanes(e, op, missing, "warp-mask", "caller-not-in-mask")
+    note_lanes(e, op, missing, "warp-mask", "caller-not-in-mask")
 
 
-def _note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, address: ir.Value | None = None, other_site: int = -1) -> None:
+def note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, address: ir.Value | None = None, other_site: int = -1) -> None:
     """A finding for the lowest of the active lanes in which the condition holds."""
     b = e.b
     bad = b.and_(b.bitcast(lanes, I32), e.active)

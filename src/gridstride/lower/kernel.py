@@ -28,6 +28,7 @@ from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
 from gridstride.passes.select_real_calls import analyse_calls
 from gridstride.passes.split_webs import liveness, split_webs
+from gridstride.passes.track_definedness import track_definedness
 from gridstride.ptx.nodes import Module, SourceLocation, Variable
 
 DYNAMIC_SHARED_ALIGNMENT = 16
@@ -195,6 +196,8 @@ def _lower_function(
     function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int, checks: frozenset[str]
 ) -> tuple[Flow, dict[str, Any]]:
     drop_unused_results(function)
+    if "uninitialised" in checks:
+        track_definedness(function)
     loops = order_blocks(function)
     webs = split_webs(function)
     live = liveness(function)

@@ -10,12 +10,13 @@ from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Arg, Const, Op
+from gridstride.isa.registry import lookup
 from gridstride.lower.calls import first_active
 from gridstride.lower.checking import check_membership, check_shuffle
 from gridstride.lower.emitter import I32, I64, Emitter
 from gridstride.lower.lanes import vector_type
 from gridstride.lower.native import Native, NativeFunction, stack_slot
-from gridstride.lower.values import Value, uniform, varying
+from gridstride.lower.values import Value, canonical_nan, uniform, varying
 from gridstride.lower.vector_memory import gather_indexed
 from gridstride.passes.analyse_shapes import UNIFORM
 
@@ -47,7 +48,7 @@ def shuffle(e: Emitter, op: Op) -> None:
         from_lanes: ir.Value = _vector_constant([s for s, _ in sources])
     else:
         moved, inside, from_lanes = _dynamic_shuffle(e, mode, value, e.lane_vector(b, "i32"), e.lane_vector(c, "i32"))
-    if e.checks and len(op.args) > 3:
+    if e.checks and len(op.args) > 3 and op.info != "shadow":
         check_membership(e, op, op.args[3])
         check_shuffle(e, op, from_lanes, inside)
     if op.results[0] is not None:
@@ -195,7 +196,8 @@ def reduce(e: Emitter, op: Op) -> None:
     form = op.form
     kind = form.types[0]
     if kind.kind == "f":
-        raise UnsupportedError(f"PTX line {op.line}: `{form.text}` is not supported yet")
+        _reduce_floats(e, op)
+        return
     name = form.one_of("add", "min", "max", "and", "or", "xor")
     intrinsic = {"min": "smin" if kind.signed else "umin", "max": "smax" if kind.signed else "umax"}.get(name, name)
     neutral = {"add": 0, "or": 0, "xor": 0, "and": -1, "umin": -1, "umax": 0, "smin": 0x7FFFFFFF, "smax": 0x80000000}[intrinsic]
@@ -219,6 +221,31 @@ def reduce(e: Emitter, op: Op) -> None:
             f.store(total, Native(f, result.slot), lane.to("i64") * 4)
         f.ret(result.get())
     e.set(op.results[0], varying("i32", e.b.call(function, [value, members.parts[0], e.active])), op)
+
+
+def _reduce_floats(e: Emitter, op: Op) -> None:
+    """min or max of f32, as the instruction of that name has it (PTX ISA 9.7.13.11): halves of the warp against each other."""
+    assert op.form is not None
+    form = op.form
+    members = member_mask(e, op.args[1])
+    if members.shape != UNIFORM:
+        raise UnsupportedError(f"PTX line {op.line}: `{form.text}` with a mask that differs between lanes is not supported")
+    if op.results[0] is None:
+        return
+    strict = "NaN" in form
+    pair = lookup(f"{form.one_of('min', 'max')}{'.NaN' if strict else ''}.f32")
+    assert pair.operation.lower is not None
+    warp = e.values.warp
+    value = e.values.vector(e.read(op.args[0], "f32"))
+    if "abs" in form:
+        value = warp.intrinsic("llvm.fabs", "f32", value)
+    infinity = float("inf") if "min" in form else float("-inf")
+    value = e.b.select(e.b.bitcast(members.parts[0], vector_type("i1")), value, warp.const("f32", infinity if strict else float("nan")))
+    for distance in (16, 8, 4, 2, 1):
+        other = e.b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), _vector_constant([k ^ distance for k in range(32)]))
+        value = pair.operation.lower(warp, pair, value, other, None)
+    total = canonical_nan(e.values.scalar, e.b.extract_element(value, ir.Constant(I32, 0)))
+    e.set(op.results[0], uniform("f32", total), op)
 
 
 def vector_reduce(e: Emitter, name: str, vector: ir.Value) -> ir.Value:

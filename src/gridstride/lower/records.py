@@ -94,6 +94,7 @@ WORKER = Record(
     "race_reads:ptr",
     "race_write_meta:ptr",
     "race_read_meta:ptr",
+    "defined:i64",  # distance from global memory to its shadow
     "accesses:i64",  # warp accesses that checks have looked at, and their bytes
     "access_bytes:i64",
     "counters:ptr",  # i64: three an access or branch, then two a block of the kernel (see lower/counting.py)
@@ -118,6 +119,9 @@ BLOCK = Record(
     "current:ptr",  # the warp that runs, or ran last
     "ended_after_work:i32",  # groups of lanes that ended other than by leaving at a branch
     "ended_early:i32",  # that left at a branch
+    "shared_defined:ptr",  # shadow of shared memory (see lower/definedness.py)
+    "local_defined:i64",  # distance from local memory to its shadow
+    "locals_bytes:i64",
     "race:ptr",  # a RACE record
     "shared_writes:ptr",  # shadow planes of shared memory
     "shared_reads:ptr",
@@ -183,6 +187,8 @@ SCHEDULE = Record(
     "wait_count:i32",  # places in a frame that hold lanes waiting for a block of the kernel
     "calls:i32",  # functions are called for real: frames have to be made
     "hash_bytes:i64",  # of a frame, to tell whether a group is still where it was
+    "undefined_shared:i64",  # bytes of shared and local memory that are undefined when a block starts
+    "undefined_locals:i64",
     "barrier_check:i32",  # the check of divergent barriers is on
     "note_finding:ptr",
     "races:i32",  # the race detector is on

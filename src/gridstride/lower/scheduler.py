@@ -80,6 +80,11 @@ def _start_block(module: ir.Module) -> ir.Function:
             f.put(BLOCK, block, "ctaid_z", (rest // ny.to("i64")).to("i32"))
     f.put(BLOCK, block, "state", RUNNING)
     f.put(BLOCK, block, "progress", 0)
+    for what, size in (("shared", "undefined_shared"), ("local", "undefined_locals")):
+        amount = f.get(SCHEDULE, schedule, size)
+        with f.if_(amount.ne(0)):
+            shadow = f.get(BLOCK, block, "shared_defined") if what == "shared" else (f.get(BLOCK, block, "locals") + f.get(BLOCK, block, "local_defined"))
+            f.intrinsic("llvm.memset.p0.i64", "void", shadow, f.const("i8", 0xFF), amount, f.const("i1", 0))
     f.put(BLOCK, block, "ended_after_work", 0)
     f.put(BLOCK, block, "ended_early", 0)
     warps = f.get(SCHEDULE, schedule, "warps")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import collections
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,29 @@ from gridstride.errors import GridstrideError, LaunchError
 from gridstride.machine.reserve import reserve
 
 RED_ZONE = 4096  # bytes on both sides of every allocation
+NEVER = 0xFF  # in the shadow: nobody has written this byte
 QUARANTINE = 64 << 20  # bytes that freed allocations may hold before the oldest is reused
 ALIGNMENT = 256  # what cudaMalloc promises (CUDA C++ Programming Guide 5.3.2)
+
+
+class Definedness:
+    """One byte for each byte of the arena: 0 written, NEVER not, else a copy of something undefined."""
+
+    def __init__(self, base: int, span: int) -> None:
+        self._base = base
+        self._bytes: npt.NDArray[np.uint8] = np.frombuffer(reserve(span), np.uint8)
+
+    @property
+    def distance(self) -> int:
+        """From an address to its shadow."""
+        return int(self._bytes.ctypes.data) - self._base
+
+    def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        start = address - self._base
+        return self._bytes[start : start + nbytes]
+
+    def set(self, address: int, nbytes: int, value: int) -> None:
+        self.view(address, nbytes)[...] = value
 
 
 @dataclass(eq=False)
@@ -31,6 +52,7 @@ class Allocation:
     size: int
     name: str
     live: bool = True
+    undefined: list[tuple[int, int]] = field(default_factory=list)  # ranges of addresses that nobody has written
 
 
 class Memory:
@@ -79,7 +101,10 @@ class Memory:
                 free = self.capacity - self.used
                 raise LaunchError(f"out of device memory: {nbytes:,} bytes asked for, {free:,} free")
             self._release_oldest()
-        allocation = Allocation(address, nbytes, name)
+        allocation = Allocation(address, nbytes, name, undefined=[(address, address + nbytes)])
+        shadow = self.shadows.get("definedness")
+        if shadow is not None:
+            shadow.set(address, nbytes, NEVER)
         bisect.insort(self._starts, address)
         self._live[address] = allocation
         self.used += nbytes
@@ -130,6 +155,48 @@ class Memory:
         first, last = -(-(start - self.base) // page) * page, (stop - self.base) // page * page
         if hasattr(mmap, "MADV_DONTNEED") and last > first:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    # ---- what has been written -------------------------------------------------------------------------------
+
+    def mark_written(self, address: int, nbytes: int) -> None:
+        """The host has written these bytes."""
+        allocation = self.find(address)
+        if allocation is not None and allocation.undefined:
+            end = address + nbytes
+            pieces = [p for a, b in allocation.undefined for p in ((a, min(b, address)), (max(a, end), b)) if p[0] < p[1]]
+            allocation.undefined = pieces
+        shadow = self.shadows.get("definedness")
+        if shadow is not None:
+            shadow.set(address, nbytes, 0)
+
+    def assume_written(self) -> None:
+        """A launch whose writes are not followed has run: everything may have been written."""
+        shadow = self.shadows.get("definedness")
+        for allocation in self._live.values():
+            allocation.undefined = []
+            if shadow is not None:
+                shadow.set(allocation.address, allocation.size, 0)
+
+    def definedness(self) -> Definedness:
+        """The shadow of all bytes (see lower/definedness.py), made on first use."""
+        shadow: Definedness | None = self.shadows.get("definedness")
+        if shadow is None:
+            shadow = self.shadows["definedness"] = Definedness(self.base, self.span)
+            for allocation in self._live.values():
+                for start, end in allocation.undefined:
+                    shadow.set(start, end - start, NEVER)
+        return shadow
+
+    def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.int64]:
+        """Offsets of the bytes that nobody has written, as far as is known."""
+        shadow: Definedness | None = self.shadows.get("definedness")
+        if shadow is not None:
+            return np.flatnonzero(shadow.view(address, nbytes) == NEVER)
+        allocation = self.find(address)
+        mask = np.zeros(nbytes, bool)
+        for start, end in allocation.undefined if allocation is not None else ():
+            mask[max(0, start - address) : max(0, end - address)] = True
+        return np.flatnonzero(mask)
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`."""

@@ -10,9 +10,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
 
-from gridstride.errors import UsageError
+from gridstride.errors import GridstrideError, UsageError
+from gridstride.frontends.sass import SassListing, machine_code
+from gridstride.frontends.source import LoadedSource
+from gridstride.observers.metrics.compiler_changes import changed_lines
 from gridstride.observers.metrics.launch_metrics import KernelMetrics, LaunchMetrics
+from gridstride.ptx.parser import parse
 
 _open: list[Profile] = []
 """Profiles being made, the outermost first; a launch goes into all of them."""
@@ -77,3 +83,30 @@ def record(launch: LaunchMetrics) -> None:
     """Put a launch that was counted into every open profile."""
     for profile in tuple(_open):
         profile.add(launch)
+
+
+_listings: dict[tuple[int, str], tuple[LoadedSource, SassListing | None]] = {}
+"""Machine code by source and architecture, of the last few sources (which are kept, so that their ids stay theirs); None: no disassembler."""
+_MOST_LISTINGS = 8
+
+
+_parsed = lru_cache(maxsize=_MOST_LISTINGS)(parse)
+
+
+def compared_with_machine_code(launch: LaunchMetrics, source: LoadedSource, entry: str) -> LaunchMetrics:
+    """The launch with the lines marked whose accesses the machine compiler changed; as it is where there is no disassembler
+    (`pip install 'gridstride[sass]'`)."""
+    target = launch.spec.target
+    key = (id(source), target)
+    if key not in _listings:
+        try:
+            listing = machine_code(source, target)
+        except GridstrideError:
+            listing = None
+        while len(_listings) >= _MOST_LISTINGS:
+            del _listings[next(iter(_listings))]
+        _listings[key] = (source, listing)
+    listing = _listings[key][1]
+    if listing is None or entry not in listing.kernels:
+        return launch
+    return replace(launch, changed_lines=changed_lines(_parsed(source.ptx), listing, entry, launch.instructions))

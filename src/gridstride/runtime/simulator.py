@@ -283,3 +283,4 @@ class _Bytes:
 
     def write(self, address: int, data: npt.NDArray[np.uint8]) -> None:
         self._memory.bytes_view(address, data.size)[...] = data
+        self._memory.mark_written(address, data.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,11 +21,14 @@ class LaunchMetrics(Metrics):
     """One launch. registers are those of the profile; without them they limit nothing.
 
     spill_bytes: bytes of registers that the compiler keeps in local memory, a thread; 0 where nobody said.
+    changed_lines: source lines whose memory accesses the machine compiler changed, with their number in PTX and in the machine code:
+    their counts are not the hardware's. None where nobody compared the two.
     """
 
     profile: LaunchProfile
     spec: DeviceSpec
     spill_bytes: int = 0
+    changed_lines: Mapping[int, tuple[int, int]] | None = None
 
     @classmethod
     def of(cls, profile: LaunchProfile, *, spill_bytes: int = 0) -> LaunchMetrics:
@@ -88,6 +91,14 @@ class LaunchMetrics(Metrics):
     def busy_multiprocessors(self) -> int:
         """Multiprocessors that get at least one block."""
         return min(self.profile.blocks, self.spec.multiprocessors)
+
+    @property
+    def first_reads(self) -> int:
+        """Bytes that are read from DRAM where no cache holds anything yet, as when Nsight Compute runs a kernel: what is touched, once."""
+        asked, footprint = self.load_bytes_asked, self.profile.footprint_bytes
+        moved = SECTOR_BYTES * self.load_sectors
+        once = max(asked if asked <= footprint else 0, footprint - min(self.store_bytes_asked, footprint // 2))
+        return min(moved, once) if footprint else moved
 
     @property
     def bytes_asked(self) -> int:

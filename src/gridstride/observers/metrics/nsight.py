@@ -37,21 +37,32 @@ class Counter:
     caveat: Callable[[LaunchMetrics], bool] = lambda launch: False
 
     def mark_for(self, launch: LaunchMetrics) -> Mark:
+        """The mark for one launch: exact becomes modelled where the launch ran what the counter is known to miss."""
         return Mark.MODELLED if self.mark is Mark.EXACT and self.caveat(launch) else self.mark
+
+
+def _changed(access: str, *spaces: str) -> Callable[[LaunchMetrics], bool]:
+    """Whether the machine compiler changed one of these accesses."""
+    return lambda launch: any(i.line in (launch.changed_lines or {}) and i.executions for i in launch.where(access, *spaces))
 
 
 def _access(name: str, access: str, quantity: str, rule: str, mark: Mark = Mark.EXACT) -> Counter:
     plain = f"global {name} {quantity}"
     suffix = {"load": "ld", "store": "st", "reduction": "red", "atomic": "atom"}[access]
     nsight = f"l1tex__t_{quantity}_pipe_lsu_mem_global_op_{suffix}.sum"
-    return Counter(plain, nsight, mark, rule, lambda launch: sum(getattr(i, quantity) for i in launch.where(access, *GLOBAL)))
+    return Counter(plain, nsight, mark, rule, lambda launch: sum(getattr(i, quantity) for i in launch.where(access, *GLOBAL)), _changed(access, *GLOBAL))
 
 
 def _local(access: str, quantity: str, rule: str) -> Counter:
     suffix = {"load": "ld", "store": "st"}[access]
     nsight = f"l1tex__t_{quantity}_pipe_lsu_mem_local_op_{suffix}.sum"
     return Counter(
-        f"local {access} {quantity}", nsight, Mark.EXACT, rule, lambda launch: sum(getattr(i, quantity) for i in launch.where(access, "local"))
+        f"local {access} {quantity}",
+        nsight,
+        Mark.EXACT,
+        rule,
+        lambda launch: sum(getattr(i, quantity) for i in launch.where(access, "local")),
+        _changed(access, "local"),
     )
 
 
@@ -63,11 +74,8 @@ def _instructions(space: str, access: str, suffix: str, rule: str, mark: Mark = 
         mark,
         rule,
         lambda launch: sum(i.executions for i in launch.where(access, *spaces)),
+        _changed(access, *spaces),
     )
-
-
-def _shared(name: str, nsight: str, mark: Mark, rule: str, value: Callable[[Metrics], int]) -> Counter:
-    return Counter(name, nsight, mark, rule, value)
 
 
 def _conflicts(access: str) -> Callable[[Metrics], int]:
@@ -96,7 +104,9 @@ _ATOMIC = "in each 32-byte sector the most lanes on any one address, summed over
 _WAVES = "the busiest bank's distinct 4-byte words; the warp in halves at 8 bytes, in quarters at 16"
 _LOCAL = "one a word of 4 bytes with an active lane"
 _LOCAL_SECTORS = "distinct sectors, neighbouring lanes' words being neighbours"
-_CACHE = "every byte touched once, by the size of the buffers and of L2"
+KERNEL_START_US = 2.0
+"""What Nsight Compute shows for a kernel that does nothing, about: over the truth set's 66 launches, 0.1 to 2.2 µs of work, the median
+error is then 8 %."""
 
 COUNTERS: tuple[Counter, ...] = (
     _access("load", "load", "requests", _REQUEST),
@@ -124,28 +134,30 @@ COUNTERS: tuple[Counter, ...] = (
         "warp-level atomics and reductions; the machine makes loops of some of them",
         lambda launch: sum(i.executions for access in ("atomic", "reduction") for i in launch.where(access, "shared")),
     ),
-    _shared(
+    Counter(
         "shared load wavefronts",
         "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
         Mark.EXACT,
         f"{_WAVES}; two halves or quarters go together where their few addresses do not conflict",
         lambda launch: launch.shared_load_wavefronts,
+        _changed("load", "shared"),
     ),
-    _shared(
+    Counter(
         "shared store wavefronts",
         "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
         Mark.EXACT,
         _WAVES,
         lambda launch: launch.shared_store_wavefronts,
+        _changed("store", "shared"),
     ),
-    _shared(
+    Counter(
         "bank conflicts of shared loads",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
         Mark.MODELLED,
         "wavefronts above the fewest that the bytes allow; the hardware's counter holds conflicts with other traffic of its cache too",
         _conflicts("load"),
     ),
-    _shared(
+    Counter(
         "bank conflicts of shared stores",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
         Mark.MODELLED,
@@ -224,8 +236,16 @@ COUNTERS: tuple[Counter, ...] = (
         lambda launch: None if launch.profile.registers is None else launch.waves,
         Mark.EXACT,
     ),
-    Counter("DRAM bytes read", "dram__bytes_read.sum", Mark.MODELLED, f"{_CACHE}; none where the buffers fit", lambda launch: launch.estimate.traffic.dram_read),
-    Counter("DRAM bytes written", "dram__bytes_write.sum", Mark.MODELLED, "likewise", lambda launch: launch.estimate.traffic.dram_written),
+    Counter(
+        "DRAM bytes read", "dram__bytes_read.sum", Mark.MODELLED, "what is touched, once, from caches that are empty", lambda launch: launch.first_reads
+    ),
+    Counter(
+        "DRAM bytes written",
+        "dram__bytes_write.sum",
+        Mark.MODELLED,
+        "none where the buffers fit into L2, else what is written, once",
+        lambda launch: launch.estimate.traffic.dram_written,
+    ),
     Counter(
         "L2 sectors", "lts__t_sectors.sum", Mark.MODELLED, "sectors that L1 does not have, those of atomics included", lambda launch: launch.estimate.l2_sectors
     ),
@@ -233,8 +253,8 @@ COUNTERS: tuple[Counter, ...] = (
         "time",
         "gpu__time_duration.sum",
         Mark.ESTIMATED,
-        "nanoseconds from event to event around the launch, what starting it costs included (docs/estimates.md)",
-        lambda launch: 1000 * launch.estimate_us,
+        "nanoseconds; the estimate (docs/estimates.md) with the kernel's start alone in place of the host's launch",
+        lambda launch: 1000 * (launch.estimate_us - launch.estimate.parts["launch"] + KERNEL_START_US),
     ),
 )
 

@@ -1,0 +1,184 @@
+"""The shadow of memory that says which bytes are undefined: a byte for each byte, at a distance that its space sets.
+
+0 defined; NEVER nobody has written it; COPIED something undefined was copied there.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gridstride.ir.nodes import Const, Op
+from gridstride.isa.definedness import BYTES, COMPUTED
+from gridstride.lower.access import Target, resolved, target_of, word_by_word
+from gridstride.lower.checking import note_lanes
+from gridstride.lower.emitter import I32, I64, Emitter
+from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.records import BLOCK, WARP, WORKER
+from gridstride.lower.values import varying
+
+NEVER, COPIED = 0xFF, 0x01
+_SINKS = {"branch": "branch", "address": "address", "output": "output", "update": "output", "decision": "decision"}
+
+
+def lower(e: Emitter, op: Op) -> None:
+    assert op.form is not None
+    if "check" in op.form:
+        _check(e, op)
+        return
+    t = target_of(e, op)
+    if "load" in op.form:
+        for result, value in zip(op.results, _load(e, t), strict=True):
+            if result is not None:
+                e.set(result, varying("i32", value), op)
+        return
+    if all(a == Const(0) for a in op.args[1:]):
+        values = [e.values.warp.const("i32", 0)] * len(op.args[1:])
+    else:
+        values = [e.values.vector(e.read(a, "i32")) for a in op.args[1:]]
+    _store(e, t, values)
+
+
+def _check(e: Emitter, op: Op) -> None:
+    """Report lanes of which an undefined value decides something. Only what was computed counts as an output; plain
+    copies may carry undefined bytes."""
+    value = e.values.vector(e.read(op.args[0], "i32"))
+    what = str(op.info)
+    mask = COMPUTED if what == "output" else COMPUTED | BYTES
+    bad = e.b.icmp_unsigned("!=", e.b.and_(value, e.values.warp.const("i32", mask)), e.values.warp.const("i32", 0))
+    note_lanes(e, op, bad, "uninitialised", _SINKS[what])
+
+
+def _distance(e: Emitter, t: Target, hosts: ir.Value) -> ir.Value:
+    """From a host address to its shadow."""
+    b = e.b
+    shared = b.sub(b.ptrtoint(e.field(b, BLOCK, e.block, "shared_defined"), I64), b.ptrtoint(e.field(b, BLOCK, e.block, "shared"), I64))
+    if t.space == "shared":
+        return shared
+    local = e.field(b, BLOCK, e.block, "local_defined")
+    if t.space == "local":
+        return local
+    flat = e.field(b, WORKER, e.worker, "defined")
+    assert t.op.access is not None
+    if t.op.access.space != "generic":
+        return flat
+    from gridstride.lower.calls import first_active
+
+    first = first_active(e, hosts)
+    start = b.ptrtoint(e.field(b, BLOCK, e.block, "shared"), I64)
+    inside = b.icmp_unsigned("<", b.sub(first, start), e.field(b, WORKER, e.worker, "shared_bytes"))
+    near = b.ptrtoint(e.field(b, BLOCK, e.block, "locals"), I64)
+    own = b.icmp_unsigned("<", b.sub(first, near), e.field(b, BLOCK, e.block, "locals_bytes"))
+    return b.select(inside, shared, b.select(own, local, flat))
+
+
+def _places(e: Emitter, t: Target) -> list[list[tuple[ir.Value, int]]]:
+    """For each element the shadow addresses of its pieces, and their bytes."""
+    size = t.bits // 8
+    if not word_by_word(e, t):
+        hosts = resolved(e, t)
+        start = e.b.add(hosts, e.splat(_distance(e, t, hosts)))
+        step = min(size, 8)
+        return [[(e.b.add(start, e.values.warp.const("i64", size * k + p)), step) for p in range(0, size, step)] for k in range(t.count)]
+    found = []
+    for k in range(t.count):
+        pieces = []
+        for part in range(0, size, 4):
+            hosts = resolved(e, t, size * k + part, min(size, 4))
+            pieces.append((e.b.add(hosts, e.splat(_distance(e, t, hosts))), min(size, 4)))
+        found.append(pieces)
+    return found
+
+
+def _joined(t: Target) -> bool:
+    """Whether two 64-bit elements are one 128-bit register."""
+    assert t.op.access is not None
+    return t.op.access.element.bits == 128
+
+
+def _load(e: Emitter, t: Target) -> list[ir.Value]:
+    values = []
+    for pieces in _places(e, t):
+        total: ir.Value | None = None
+        for number, (places, size) in enumerate(pieces):
+            value = e.b.call(_reader(e.module, size), [places, e.active])
+            if number:
+                value = e.b.shl(value, e.values.warp.const("i32", number * size))
+            total = value if total is None else e.b.or_(total, value)
+        assert total is not None
+        values.append(total)
+    if _joined(t):
+        values = [e.b.or_(values[0], e.b.shl(values[1], e.values.warp.const("i32", 8)))]
+    return values
+
+
+def _store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
+    if _joined(t):
+        values = [values[0], e.b.lshr(values[0], e.values.warp.const("i32", 8))]
+    for pieces, value in zip(_places(e, t), values, strict=True):
+        for number, (places, size) in enumerate(pieces):
+            part = e.b.lshr(value, e.values.warp.const("i32", number * size)) if number else value
+            e.b.call(_writer(e.module, size), [places, e.active, part])
+
+
+def _reader(module: ir.Module, size: int) -> ir.Function:
+    """(shadow addresses, mask) -> a bit for each of `size` bytes that is undefined."""
+    name = f"defined_load_{size}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    f = NativeFunction(module, name, "32xi32", ["32xi64", "i32"], attributes=("noinline",))
+    f.function.linkage = "internal"
+    addresses, mask = f.args
+    stored, result = f.variable("32xi64", addresses), f.variable("32xi32", f.const("32xi32", 0))
+    bits = size * 8
+    first = f.element(addresses, 0)
+    line = f.splat(first) + f.lanes("i64") * size
+    differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
+    with f.if_((differs | ~mask).eq(0)):  # a whole line that is defined: the usual case
+        words = f.load(f"{4 * size}xi64", first.to("ptr"), align=1)
+        union = f.intrinsic(f"llvm.vector.reduce.or.v{4 * size}i64", "i64", words)
+        f.ret_if(union.eq(0), f.const("32xi32", 0))
+    with f.each_lane(mask) as lane:
+        at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
+        value = f.load(f"i{bits}", at.to("ptr"), align=1)
+        total = f.const("i32", 0)
+        for k in range(size):
+            byte = (value >> (8 * k)) & 0xFF
+            total = total | (byte.ne(0).to("i32") << k)
+        f.store(total, Native(f, result.slot), lane.to("i64") * 4)
+    f.ret(result.get())
+    return f.function
+
+
+def _writer(module: ir.Module, size: int) -> ir.Function:
+    """(shadow addresses, mask, companions): bytes become defined, or copies of something undefined."""
+    name = f"defined_store_{size}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    f = NativeFunction(module, name, "void", ["32xi64", "i32", "32xi32"], attributes=("noinline",))
+    f.function.linkage = "internal"
+    addresses, mask, values = f.args
+    first = f.element(addresses, 0)
+    line = f.splat(first) + f.lanes("i64") * size
+    differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
+    union = f.intrinsic("llvm.vector.reduce.or.v32i32", "i32", mask.to("32xi1").select(values, f.const("32xi32", 0)))
+    with f.if_(((differs | ~mask) | (union & BYTES)).eq(0)):
+        f.store(f.const(f"{4 * size}xi64", 0), first.to("ptr"), align=1)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
+    stored, source = f.variable("32xi64", addresses), f.variable("32xi32", values)
+    with f.each_lane(mask) as lane:
+        at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
+        value = f.load("i32", Native(f, source.slot), lane.to("i64") * 4)
+        total = f.const(f"i{size * 8}", 0)
+        for k in range(size):
+            byte = ((value >> k) & 1).to(f"i{size * 8}") if size > 4 else ((value >> k) & 1).to(f"i{size * 8}")
+            total = total | ((byte * COPIED) << (8 * k))
+        f.store(total, at.to("ptr"), align=1)
+    f.ret()
+    return f.function
+
+
+assert WARP
+assert I32
