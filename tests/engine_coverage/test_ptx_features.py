@@ -189,6 +189,21 @@ def test_what_only_hints_changes_nothing() -> None:
     assert have[:2].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("form", "want"),
+    [("min", -31.0), ("max", 30.0), ("min.abs", 1.0), ("max.abs", 31.0), ("max.NaN", np.nan), ("min.abs.NaN", np.nan)],
+)
+def test_redux_of_singles(form: str, want: float) -> None:
+    """Lane t has t, negated where t is odd; lane 0 has a NaN."""
+    have = run(
+        f"""cvt.rn.f32.u32 %f0, %r0; and.b32 %r1, %r0, 1; setp.ne.u32 %p0, %r1, 0; @%p0 neg.f32 %f0, %f0;
+        setp.eq.u32 %p1, %r0, 0; @%p1 mov.f32 %f0, 0f7fc00001;
+        redux.sync.{form}.f32 %f1, %f0, 0xffffffff; st.global.f32 [%d1], %f1;""",
+        threads=32,
+    )
+    assert np.array_equal(have.view(np.float32), np.full(32, want, np.float32), equal_nan=True)
+
+
 def test_halves_and_singles_mix() -> None:
     have = run("mov.b16 %h0, 0x3c00; mov.b16 %h1, 0x4000; mov.f32 %f0, 0.25; fma.rn.f32.f16 %f1, %h0, %h1, %f0; sub.f32.bf16 %f2, %h1, %f0; st.global.v2.f32 [%d0], {%f1, %f2};")
     assert have[:2].view(np.float32).tolist() == [2.25, 1.75]

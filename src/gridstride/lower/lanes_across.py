@@ -227,7 +227,7 @@ def _reduce_floats(e: Emitter, op: Op) -> None:
     """min or max of f32, as the instruction of that name has it (PTX ISA 9.7.13.11): halves of the warp against each other."""
     assert op.form is not None
     form = op.form
-    members = member_mask(e, op.args[1])
+    members = member_mask(e, op, op.args[1])
     if members.shape != UNIFORM:
         raise UnsupportedError(f"PTX line {op.line}: `{form.text}` with a mask that differs between lanes is not supported")
     if op.results[0] is None:
