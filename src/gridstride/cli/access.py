@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -278,11 +279,11 @@ def _print(answer: Answer) -> None:
     details = answer.describe()
     if pattern.space == "global":
         lines.append(
-            f"{pattern.sectors} sectors a request (at least {pattern.fewest_sectors}): {pattern.bytes_moved:,} bytes moved, "
+            f"{pattern.sectors} {'sector' if pattern.sectors == 1 else 'sectors'} a request (at least {pattern.fewest_sectors}): {pattern.bytes_moved:,} bytes moved, "
             f"{100 * pattern.efficiency:.1f} % of them needed"
         )
     else:
-        lines.append(f"{pattern.passes} passes over the banks (at least {pattern.fewest_passes})")
+        lines.append(f"{pattern.passes} {'pass' if pattern.passes == 1 else 'passes'} over the banks (at least {pattern.fewest_passes})")
     if (transactions := details.get("transactions")) is not None:
         number, size, used = transactions["number"], transactions["segment_bytes"], transactions["efficiency_pct"]
         lines.append(f"{number} transactions of {size} bytes, {used:g} % of them used")
@@ -303,7 +304,7 @@ def _hints(pattern: AccessPattern) -> list[str]:
     lanes = pattern.lanes
     if pattern.space != "global" or pattern.kind == "atomic" or len(lanes) < 2 or pattern.sectors <= pattern.fewest_sectors:
         return []
-    steps = {pattern.addresses[b] - pattern.addresses[a] for a, b in zip(lanes, lanes[1:], strict=False)}
+    steps = {pattern.addresses[b] - pattern.addresses[a] for a, b in itertools.pairwise(lanes)}
     (step,) = steps if len(steps) == 1 else (None,)
     if step == pattern.size:
         return [f"the first lane's address is {pattern.addresses[lanes[0]] % 32} bytes past a sector: aligned, it would be {pattern.fewest_sectors}"]

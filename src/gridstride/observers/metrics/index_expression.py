@@ -149,8 +149,10 @@ class _Parser:
                 self.expect("]")
         else:
             indices.append(self.expression())
-        if self.at < len(self.tokens) or len(indices) > 3:
+        if self.at < len(self.tokens):
             self.unexpected()
+        if len(indices) > 3:
+            raise UsageError(f"`{self.text}` has {len(indices)} indices: an array has at most 3 dimensions here")
         return array, indices
 
     def expression(self) -> Node:
@@ -185,12 +187,19 @@ class _Parser:
             self.unexpected()
         self.at += 1
         if kind == "number":
-            number = np.int64(int(text, 0 if text[:2].lower() == "0x" else 10))
+            number = self.number(text)
             return lambda values: np.asarray(number)
         if text in _FUNCTIONS and self.token == "(":
             return self.call(text)
         self.names.add(text)
         return lambda values: values[text]
+
+    def number(self, text: str) -> np.int64:
+        """A literal; as in C, one that begins with 0 is octal."""
+        try:
+            return np.int64(int(text, 16 if text[:2].lower() == "0x" else 8 if text[0] == "0" else 10))
+        except (ValueError, OverflowError):
+            raise UsageError(f"`{text}` in `{self.text}` is no integer of 64 bits") from None
 
     def call(self, name: str) -> Node:
         count, function = _FUNCTIONS[name]
