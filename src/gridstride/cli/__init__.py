@@ -32,6 +32,7 @@ class Command:
 COMMANDS = (
     Command("pipeline", "gridstride.cli.pipeline", "Find the edges of images with CUDA kernels, each stage checked."),
     Command("check", "gridstride.cli.check", "Launch with all checks on: races, uninitialised values, barriers, …"),
+    Command("profile", "gridstride.cli.profile", "Launch with all counters: what is slow, on which line, and what to do."),
     Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
     Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),
     Command("plan", "gridstride.cli.plan", "Launch arithmetic: blocks, idle threads, occupancy, waves."),

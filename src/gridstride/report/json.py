@@ -16,6 +16,7 @@ import numpy as np
 
 from gridstride.errors import UsageError
 from gridstride.report.model import SCHEMA, CaseResult, RunResult
+from gridstride.report.profile_json import profile_json
 
 
 def as_json(run: RunResult) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "estimate_us": case.estimate_us,
         "findings": [finding.as_json() for finding in case.findings],
         "receipt": {**asdict(case.receipt), "checks": list(case.receipt.checks), "skipped": list(case.receipt.skipped)},
+        **({"profile": profile_json(case.metrics)} if case.metrics is not None else {}),
     }
 
 

@@ -34,9 +34,10 @@ class FarFromRoof(Rule):
         floor_us = needed / roof.bandwidth_gbs / 1000
         message = f"memory-bound: {moved:,} bytes are asked of the caches where {needed:,} are needed, {moved / needed:.3g} times as many"
         if launch.flops:
+            reachable = min(launch.algorithmic_intensity * roof.bandwidth_gbs, 1000 * roof.peak_tflops)
             message += (
-                f"; at {roof.intensity:.3g} FLOP/byte the roof is {1000 * roof.attainable_tflops:,.4g} GFLOP/s, "
-                f"at the algorithm's {launch.algorithmic_intensity:.3g} it is {min(launch.algorithmic_intensity * roof.bandwidth_gbs, 1000 * roof.peak_tflops):,.4g}"
+                f"; at {roof.intensity:.3g} FLOP/byte the roof is {1000 * roof.attainable_tflops:,.0f} GFLOP/s, "
+                f"at the algorithm's {launch.algorithmic_intensity:.3g} it is {reachable:,.0f}"
             )
         message += f"; {floor_us:.3g} µs at the memory's full speed, estimated are {launch.estimate_us:.3g}"
         yield self.advice(
