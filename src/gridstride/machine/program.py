@@ -131,6 +131,7 @@ class Program:
             if variable.initial is not None:
                 data = self._relocated(variable, placed) if variable.relocations else variable.initial
                 memory.bytes_view(address, len(data))[...] = np.frombuffer(data, np.uint8)
+            memory.mark_written(address, variable.size or 0)  # module variables begin as zero
         return placed
 
     def _relocated(self, variable: Variable, placed: dict[str, Allocation]) -> bytes:
