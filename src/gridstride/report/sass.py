@@ -33,6 +33,11 @@ class SourceLine:
     machine_accesses: int = 0
     changes: list[AccessChange] = field(default_factory=list)
 
+    @property
+    def changed(self) -> bool:
+        """Whether a run may count other accesses than the PTX's."""
+        return any(change.may_matter for change in self.changes)
+
 
 @dataclass
 class KernelListing:
@@ -100,7 +105,7 @@ def describe(listing: KernelListing, name: str) -> dict[str, Any]:
                 "line": line.place[1],
                 "memory_instructions_ptx": line.ptx_accesses,
                 "memory_instructions_sass": line.machine_accesses,
-                "changed": bool(line.changes),
+                "changed": line.changed,
             }
             for line in listing.lines
         ],
@@ -137,7 +142,10 @@ def _source_line(
     heading: list[RenderableType] = [Text(""), title]
     if line.changes:
         counts = f"{line.ptx_accesses} memory instructions in PTX, {line.machine_accesses} on the machine"
-        heading.append(Text(f"  compiler changed this access: {counts}", style="bold yellow"))
+        if all(change.how == "copied" for change in line.changes):
+            counts += "; counts change only where the lanes of a warp leave the loop at different times"
+        what = "compiler changed this access" if line.changed else "unrolled"
+        heading.append(Text(f"  {what}: {counts}", style="bold yellow" if line.changed else "yellow"))
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, width=6, justify="right", style="dim")
     table.add_column(min_width=widths[0], overflow="fold")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import gridstride as gs
+from gridstride.cases import read_cases, run_case
 from gridstride.errors import UnsupportedError
 from gridstride.frontends import nvrtc
 from gridstride.frontends.sass import SassListing, find_disassembler, machine_code, parse_listing
@@ -73,12 +75,15 @@ def test_a_kernel_alone(kept: tuple[Module, SassListing]) -> None:
     assert line_totals(*kept, ["plain"]) == {line_of("y[i] = x[i];"): (2, 2)}
 
 
-def counts_of(module: Module, kernel: str, *, executions: int = 8, lanes: int = 256, divergent: int = 0) -> list[InstructionCounts]:
-    """Counts of a run in which every instruction was executed as often; `divergent` at every branch."""
+def counts_of(module: Module, kernel: str, *, executions: int = 8, sectors: int = 256, divergent: int = 0) -> list[InstructionCounts]:
+    """Counts of a run in which every instruction was executed as often, with as many sectors; `divergent` at every branch."""
     return [
-        InstructionCounts(i.line, None, None if i.loc is None else i.loc.line, i.opcode, executions, lanes, divergent=divergent * (i.opcode == "bra"))
+        InstructionCounts(
+            i.line, None, None if i.loc is None else i.loc.line, i.opcode, executions, 32 * executions, sectors=sectors,
+            divergent=divergent * (i.opcode == "bra"),
+        )
         for i in module.functions[kernel].body
-    ]
+    ]  # fmt: skip
 
 
 def test_copies_change_a_count_where_lanes_part(kept: tuple[Module, SassListing]) -> None:
@@ -89,15 +94,15 @@ def test_copies_change_a_count_where_lanes_part(kept: tuple[Module, SassListing]
         assert changed_lines(module, sass, kernel, counts_of(module, kernel, divergent=1)) == {line: (5, 29)}
 
 
-def test_a_gathered_atomic_of_one_lane_is_as_it_was(kept: tuple[Module, SassListing]) -> None:
+def test_a_gathered_atomic_that_was_counted_as_one_access_is_as_it_was(kept: tuple[Module, SassListing]) -> None:
     module, sass = kept
-    assert changed_lines(module, sass, "gathered_atomic", counts_of(module, "gathered_atomic", lanes=8)) == {}
-    assert changed_lines(module, sass, "gathered_atomic", counts_of(module, "gathered_atomic", lanes=9)) == {GATHERED: (2, 2)}
+    assert changed_lines(module, sass, "gathered_atomic", counts_of(module, "gathered_atomic", sectors=8)) == {}
+    assert changed_lines(module, sass, "gathered_atomic", counts_of(module, "gathered_atomic", sectors=9)) == {GATHERED: (2, 2)}
 
 
 def test_what_never_ran_changed_nothing(kept: tuple[Module, SassListing]) -> None:
     module, sass = kept
-    assert changed_lines(module, sass, "merged_pair", counts_of(module, "merged_pair", executions=0, lanes=0)) == {}
+    assert changed_lines(module, sass, "merged_pair", counts_of(module, "merged_pair", executions=0, sectors=0)) == {}
     assert changed_lines(module, sass, "merged_pair", counts_of(module, "merged_pair")) == {MERGED: (3, 2)}
 
 
@@ -161,33 +166,40 @@ def truth() -> tuple[Module, SassListing]:
     return parse(loaded.ptx), machine_code(loaded)
 
 
+# The counters of tests/truth/counters.json that memory instructions make, by the accesses that they count.
+FAMILIES = ("t_requests_pipe_lsu_mem_global_op", "t_sectors_pipe_lsu_mem_global_op", "pipe_lsu_wavefronts_mem_shared_op", "inst_executed_op_shared")
+LAUNCHES = (
+    "vec_add", "saxpy_gridstride", "transpose_tile", "reduce_tree", "reduce_interleaved", "reduce_strided", "reduce_full", "reduce_atomic", "scan_blelloch",
+    "hist_private", "sgemm_naive", "sgemm_tiled", "sgemm_regtile", "conv2d_naive", "loop_triangle", "shared_stride", "math_mix", "bitonic_block",
+)  # fmt: skip
+
+
 def test_truth_set_lines_are_recognised_and_no_others(truth: tuple[Module, SassListing]) -> None:
+    """A launch has changed lines exactly where the hardware counted other accesses than the PTX's run has."""
+    cases = {case.kernel: case for case in reversed(read_cases(TRUTH / "cases.json"))}
+    read = json.loads((TRUTH / "counters.json").read_text())
     module, sass = truth
+    program = gs.device("sim:h200").compile(TRUTH / "kernels.cu")
+    changed, different = {}, set()
+    for kernel in LAUNCHES:
+        result = run_case(cases[kernel], program.fresh(), profile=True)
+        assert result.metrics is not None
+        lines = changed_lines(module, sass, kernel, result.metrics.instructions)
+        if lines:
+            changed[kernel] = lines
+        hardware = read[cases[kernel].name]
+        if any(result.counters[name] != hardware[name] for name in hardware if any(f in name for f in FAMILIES) and name in result.counters):
+            different.add(kernel)
+    assert set(changed) == different == {"sgemm_regtile", "scan_blelloch", "bitonic_block", "reduce_strided", "loop_triangle"}
     source = (TRUTH / "kernels.cu").read_text().splitlines()
-    found = {}
-    for kernel in sass.kernels:
-        # Loops of which lanes leave at different times in the truth set's launches: the triangle's (a lane's number of turns is its
-        # index plus one). Math_mix never takes its way through local memory (arguments below 105,615); one lane of a warp alone adds to
-        # ballot_compact's counter.
-        counts = counts_of(module, kernel, divergent=int(kernel == "loop_triangle"))
-        if kernel == "math_mix":
-            counts = [c for c in counts if ".local." not in c.opcode]
-        if kernel == "ballot_compact":
-            counts = [InstructionCounts(c.ptx_line, c.file, c.line, c.opcode, 8, 8) for c in counts]
-        if lines := changed_lines(module, sass, kernel, counts):
-            found[kernel] = {line: (totals, source[line - 1].strip()) for line, totals in lines.items()}
-    assert set(found) == {"sgemm_regtile", "scan_blelloch", "bitonic_block", "reduce_strided", "loop_triangle", "reduce_atomic"}
-    assert found["loop_triangle"] == {378: ((5, 29), "s += x[(i & ~31) + k];")}
-    # The hardware's shared loads, over the 1,024 times that a warp runs the tile's code: 41.
-    counters = json.loads((TRUTH / "counters.json").read_text())
-    ((totals, text),) = found["sgemm_regtile"].values()
-    assert text.startswith("float x0 = a[ty * 2][k]")
-    stores = counters["sgemm_regtile"]["smsp__sass_inst_executed_op_shared_st.sum"] / 8
-    assert totals == (64, counters["sgemm_regtile"]["smsp__sass_inst_executed_op_shared_ld.sum"] / stores)
-    assert [text for _, text in found["reduce_atomic"].values()] == ["atomicAdd(out, in[i]);"]
-    assert counters["reduce_atomic"]["l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"] == counters["reduce_atomic"]["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"]
-    assert {text for _, text in found["reduce_strided"].values()} == {"s[j] += s[j + k];"}
-    assert {text for _, text in found["bitonic_block"].values()} == {"int p = s[i], q = s[i + j];", "s[i] = q;", "s[i + j] = p;"}
+    texts = {kernel: {source[line - 1].strip() for line in lines} for kernel, lines in changed.items()}
+    assert texts["loop_triangle"] == {"s += x[(i & ~31) + k];"}
+    assert texts["reduce_strided"] == {"s[j] += s[j + k];"}
+    assert texts["bitonic_block"] == {"int p = s[i], q = s[i + j];", "s[i] = q;", "s[i + j] = p;"}
+    # For eight shared stores, the PTX has 64 loads; the hardware executed 41.
+    hardware = read[cases["sgemm_regtile"].name]
+    stores = hardware["smsp__sass_inst_executed_op_shared_st.sum"] / 8
+    assert list(changed["sgemm_regtile"].values()) == [(64, hardware["smsp__sass_inst_executed_op_shared_ld.sum"] / stores)]
 
 
 def test_without_a_run_only_loops_that_may_part_are_named(truth: tuple[Module, SassListing]) -> None:

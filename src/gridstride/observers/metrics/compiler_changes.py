@@ -62,26 +62,31 @@ class AccessChange:
             "copied": f"in a loop that the machine compiler unrolled ({len(self.machine)} copies)",
         }[self.how]
 
+    @property
+    def may_matter(self) -> bool:
+        """Whether some run may count otherwise: copies of a loop that all lanes leave together never do."""
+        return self.how != "copied" or self.lanes_may_part
+
     def happened(self, ran: Mapping[int, LineRun]) -> bool:
         """Whether it changed what was counted in a run, of which `ran` tells by PTX line.
 
         An access that never ran changed nothing, nor do copies where no branch out of the loops around them parted a warp, nor a
-        gathered atomic that one lane alone executed each time.
+        gathered atomic that was counted as the one access it is each time.
         """
         access = ran.get(self.ptx_line)
         if access is None or access.executions == 0:
             return False
         if self.how == "gathered":
-            return access.lanes > access.executions
+            return access.pieces != access.executions
         return self.how != "copied" or any(ran[line].divergent for line in self.leaves if line in ran)
 
 
 @dataclass(frozen=True, slots=True)
 class LineRun:
-    """What a run counted at one PTX line: executions by a warp, lanes over all of them, branches at which lanes parted."""
+    """What a run counted at one PTX line: executions by a warp, sectors or passes of them all, branches at which lanes parted."""
 
     executions: int
-    lanes: int
+    pieces: int
     divergent: int
 
 
@@ -129,7 +134,7 @@ def changed_lines(
         ran = run_counts(counts)
         changes = [change for change in changes if change.happened(ran)]
     else:
-        changes = [change for change in changes if change.how != "copied" or change.lanes_may_part]
+        changes = [change for change in changes if change.may_matter]
     totals = line_totals(module, sass, names)
     return {change.line: totals[change.line] for change in changes if change.line is not None}
 
@@ -139,7 +144,8 @@ def run_counts(counts: Iterable[InstructionCounts]) -> dict[int, LineRun]:
     found: dict[int, LineRun] = {}
     for count in counts:
         line = found.get(count.ptx_line, LineRun(0, 0, 0))
-        found[count.ptx_line] = LineRun(line.executions + count.executions, line.lanes + count.lanes, line.divergent + count.divergent)
+        pieces = count.sectors + count.wavefronts
+        found[count.ptx_line] = LineRun(line.executions + count.executions, line.pieces + pieces, line.divergent + count.divergent)
     return found
 
 
