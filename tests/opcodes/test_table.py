@@ -15,7 +15,8 @@ def test_the_page_is_up_to_date() -> None:
 def test_every_opcode_has_a_row() -> None:
     rows = table().splitlines()
     for entry in operations():
-        assert entry.opcode == "barrier_result" or any(row.startswith(f"| `{entry.opcode}` |") for row in rows), entry.opcode
+        internal = entry.opcode == "barrier_result" or not entry.section[0].isdigit()
+        assert internal or any(row.startswith(f"| `{entry.opcode}` |") for row in rows), entry.opcode
 
 
 def test_a_row_says_what_a_form_takes() -> None:

@@ -43,8 +43,9 @@ def _lines(rows: Iterable[str]) -> str:
 
 
 def _is_written(entry: Operation) -> bool:
+    """Whether programs write it, rather than the compiler for itself (those name no section of the PTX ISA)."""
     internal_call = entry.opcode == "call" and any("uni" not in group.alternatives for group in entry.modifiers)
-    return entry.opcode not in _INTERNAL and not internal_call
+    return entry.opcode not in _INTERNAL and entry.section[:1].isdigit() and not internal_call
 
 
 def _row(entry: Operation) -> str:
