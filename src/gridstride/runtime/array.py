@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gridstride.errors import UsageError
 from gridstride.observers.checks import double_free
-from gridstride.runtime import checking
+from gridstride.runtime.checking import record as record_findings
 
 
 class DeviceMemory(Protocol):
@@ -48,6 +48,7 @@ class Storage:
         self.address = address
         self.size = size
         self.name = name
+        self.on_read: Callable[[Array], object] = lambda array: None  # told before the host gets an array's content
         self._released = released
         # Without atexit: at interpreter exit the memory may be gone before its users are.
         self._finalizer = weakref.finalize(self, release) if release else None
@@ -63,7 +64,7 @@ class Storage:
         if self._finalizer is None:
             raise UsageError(f"{self.label} belongs to its module and is freed with it")
         if not self._finalizer.alive:
-            checking.record([double_free.freed_again(self.label)])
+            record_findings([double_free.freed_again(self.label)])
             raise UsageError(f"{self.label} was already freed")
         self._finalizer()
         self._released()
@@ -137,6 +138,7 @@ class Array:
 
     def numpy(self) -> npt.NDArray[Any]:
         """The content as a NumPy array of its own."""
+        self._storage.on_read(self)
         return self._mapped().copy()
 
     def copy_from(self, source: Any) -> Self:
@@ -144,7 +146,7 @@ class Array:
 
         Raises UsageError where the shape differs, or where the element type would lose more than a float's precision.
         """
-        values = source.numpy() if isinstance(source, Array) else host_array(source)
+        values = source._mapped() if isinstance(source, Array) else host_array(source)
         if values.shape != self.shape:
             raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
         return self._assign(values)
@@ -180,6 +182,7 @@ class Array:
         """The one element of an array of size 1, as a Python number."""
         if self.size != 1:
             raise UsageError(f"an array of shape {self.shape} is not one element")
+        self._storage.on_read(self)
         return self._mapped().item()
 
     def free(self) -> None:
@@ -268,6 +271,16 @@ class Array:
         data = self._storage.memory.read(self._address - before, length)
         return np.ndarray(self.shape, self.dtype, buffer=data.data, offset=before, strides=self.strides)
 
+    def over(self, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """What `data`, one byte for each byte of the whole allocation, has for the elements: shape and, last, the bytes of an element.
+
+        Bytes between the fields of a structure are left out.
+        """
+        before, length = self._span()
+        start = self._address - before - self._storage.address
+        raw = np.ndarray((*self.shape, self.dtype.itemsize), np.uint8, data[start : start + length].copy(), before, (*self.strides, 1))
+        return raw[..., _field_bytes(self.dtype)]
+
     def _assign(self, values: npt.NDArray[Any]) -> Self:
         self._require_live()
         values = self._converted(values)
@@ -295,6 +308,13 @@ class Array:
                 f"cannot copy {values.dtype} into an array of {self.dtype}: convert it first, as in .astype(np.{self.dtype.name})"
             )
         return values.astype(self.dtype)
+
+
+def _field_bytes(dtype: np.dtype[Any]) -> list[int]:
+    """The bytes of an element that belong to a field."""
+    if dtype.fields is None:
+        return list(range(dtype.itemsize))
+    return sorted({offset + k for kind, offset, *_ in dtype.fields.values() for k in _field_bytes(kind.base)})
 
 
 class _Exposed:

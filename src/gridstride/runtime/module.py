@@ -21,8 +21,8 @@ from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.observers.checks import api
-from gridstride.runtime import checking
 from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.checking import record as record_findings
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
 from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.names import buffer_names
@@ -84,7 +84,7 @@ class Kernel:
         try:
             parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, arguments, self.device)
         except (LaunchError, UsageError) as error:
-            checking.record([api.tell(self.name, str(error))])
+            record_findings([api.tell(self.name, str(error))])
             raise
         return self.device.launch(self, shape, parameters, buffer_names(self.parameters, arguments, caller))
 

@@ -20,21 +20,33 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Contents:
-    """All live allocations and a copy of their bytes."""
+    """All live allocations, a copy of their bytes, and what is known of who wrote them."""
 
     allocations: tuple[Allocation, ...]
     data: tuple[Bytes, ...]
+    undefined: tuple[tuple[tuple[int, int], ...], ...]
+    shadow: tuple[Bytes, ...]
 
     @staticmethod
     def of(memory: Memory) -> Contents:
         found = [memory.find(int(start)) for start, _ in memory.table()]
         allocations = tuple(a for a in found if a is not None)
-        return Contents(allocations, tuple(memory.bytes_view(a.address, a.size).copy() for a in allocations))
+        definedness = memory.shadows.get("definedness")
+        return Contents(
+            allocations,
+            tuple(memory.bytes_view(a.address, a.size).copy() for a in allocations),
+            tuple(tuple(a.undefined) for a in allocations),
+            tuple(definedness.view(a.address, a.size).copy() for a in allocations) if definedness is not None else (),
+        )
 
     def restore(self, memory: Memory) -> None:
         for allocation, data in zip(self.allocations, self.data, strict=True):
             if allocation.live:
                 memory.bytes_view(allocation.address, allocation.size)[...] = data
+        for allocation, undefined in zip(self.allocations, self.undefined, strict=True):
+            allocation.undefined = list(undefined)
+        for allocation, states in zip(self.allocations, self.shadow, strict=bool(self.shadow)):
+            memory.definedness().view(allocation.address, allocation.size)[...] = states
 
 
 def compare_schedules(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -22,22 +22,20 @@ from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program, load_program
 from gridstride.observers.checks import launch_shape
-from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
-from gridstride.runtime import checking, profiling
+from gridstride.runtime import profiling
 from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.checking import native_kinds
+from gridstride.runtime.checking import record as record_findings
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.output import write_standard_output
 from gridstride.runtime.parameters import KernelParameter
-from gridstride.runtime.schedules import Contents, compare_schedules
-from gridstride.runtime.telling import fault_finding, shape_findings, source_lines, tell_launch
+from gridstride.runtime.witness import LaunchInView, Witness
 
 _ALWAYS_FITS = 256
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
-_REMEMBERED = 256
-"""Freed arrays that are remembered, so that a use after free can be told as one."""
 
 
 class Simulator(Device):
@@ -50,8 +48,7 @@ class Simulator(Device):
         self.budget = budget
         self.memory = Memory(spec.memory_bytes)
         self._unused: deque[Allocation] = deque()
-        self._freed: deque[Allocation] = deque(maxlen=_REMEMBERED)
-        self._dtypes: dict[int, np.dtype[Any]] = {}
+        self._witness = Witness(self.memory)
 
     def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
         text = source if isinstance(source, str) else Path(fspath(source))
@@ -62,18 +59,19 @@ class Simulator(Device):
         allocation = self.memory.allocate(nbytes, name=name or "")
         # The garbage collector may end an array at any moment, in the middle of an allocation too: it only leaves a note here.
         note = self._unused.append
-        return Storage(self, _Bytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
+        storage = Storage(self, _Bytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
+        storage.on_read = self._witness.host_reads
+        return storage
 
     def _free_unused(self) -> None:
         while self._unused:
             allocation = self._unused.popleft()
             self.memory.free(allocation)
-            self._freed.append(allocation)
-            self._dtypes.pop(allocation.address, None)
+            self._witness.freed(allocation)
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
         array = super().empty(shape, dtype, name=name)
-        self._dtypes[array.address] = array.dtype
+        self._witness.made(array)
         return array
 
     def launch(self, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]) -> LaunchOutcome:
@@ -89,79 +87,29 @@ class Simulator(Device):
                 max_threads=kernel.max_threads,
             )
         except LaunchError as error:
-            checking.record([launch_shape.refused(kernel.name, str(error))])
+            record_findings([launch_shape.refused(kernel.name, str(error))])
             raise
         module = kernel.module
         if not isinstance(module, SimulatedModule):
             raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
-        self._remember_names(names)
-        before = Contents.of(self.memory) if checking.schedules() else None
+        view = LaunchInView(kernel, module.program, shape, self._options(shape), names)
+        before = self._witness.begins(names)
         try:
-            outcome = self._run(module.program, kernel, shape, parameters, names)
+            outcome = self._run(view, parameters, view.options)
         except KernelFault as fault:
-            told = _in_the_sources_words(tell_use_after_free(fault, self._freed), kernel)
-            if checking.is_checking():
-                self._record(module, kernel, shape, names, told.raw_findings, fault_finding(told))
-                checking.launched(shape.threads, stopped=True)
+            told = _in_the_sources_words(self._witness.told(fault), kernel)
+            self._witness.stopped(view, told)
             raise told from None
         if outcome.counts is not None:
             profiling.record(self._metrics(outcome, kernel, shape, names))
-        if checking.is_checking():
-            self._record(module, kernel, shape, names, outcome.findings, [])
-            checking.launched(shape.threads, outcome.receipt)
-            if "malloc" in module.program.module.functions:
-                checking.watch_heap(kernel.name, self.memory)
-            if before is not None:
-                self._compare_schedules(module, kernel, shape, parameters, names, before)
+        self._witness.ended(view, outcome)
+        if before is not None:
+            self._witness.compare_schedules(view, before, lambda seed: self._run_again(view, parameters, seed))
         return LaunchOutcome(outcome.seconds, shape.threads)
 
-    def _remember_names(self, names: Mapping[int, str]) -> None:
-        """Arrays without a name are called what their user calls them, also once they are freed."""
-        for address, name in names.items():
-            allocation = self.memory.find(address)
-            if allocation is not None and not allocation.name:
-                allocation.name = name
-
-    def _record(
-        self,
-        module: SimulatedModule,
-        kernel: Kernel,
-        shape: LaunchShape,
-        names: Mapping[int, str],
-        raw: Sequence[object],
-        more: Sequence[Finding],
-    ) -> None:
-        """Put what one launch found into the open sessions, while its memory is there to name things by."""
-        found = tell_launch(kernel, module.program, shape, self._options(shape), self.memory, names, raw)
-        if checking.is_checking(launch_shape.CHECK.kind):
-            found += shape_findings(kernel, module.program, shape)
-        checking.record([*more, *found], source_lines(module.source).line)
-
-    def _compare_schedules(
-        self, module: SimulatedModule, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str], before: Contents
-    ) -> None:
-        """Run the launch again in other orders, on the data that it began with."""
-
-        def run(seed: int) -> None:
-            options = engine.LaunchOptions(seed=seed, budget=self.budget, cooperative=shape.cooperative, cluster=shape.cluster)
-            self._run(module.program, kernel, shape, parameters, names, options, stdout=lambda text: None)
-
-        first = 1 if self.seed is None else self.seed + 1
-        seeds = range(first, first + checking.schedules())
-        found = compare_schedules(kernel.name, self.memory, before, run, seeds, names, self._all_dtypes(module.program))
-        if found is None:
-            checking.skip(f"order-dependent: {kernel.name} allocates memory, whose addresses depend on the order")
-        else:
-            checking.record(found, source_lines(module.source).line)
-
-    def _all_dtypes(self, program: Program) -> dict[int, np.dtype[Any]]:
-        """Element types by allocation address: of arrays, and of floating-point variables of the module."""
-        found = dict(self._dtypes)
-        for name, allocation in program.globals(self.memory).items():
-            kind = program.module.variables[name].type
-            if kind.kind == "f" and kind.bits in (16, 32, 64):
-                found[allocation.address] = np.dtype(f"f{kind.bits // 8}")
-        return found
+    def _run_again(self, view: LaunchInView, parameters: bytes, seed: int) -> None:
+        """Run a launch in another order, for what it leaves in memory only."""
+        self._run(view, parameters, replace(view.options, seed=seed, profile=False, checks=frozenset()), stdout=lambda text: None)
 
     def _metrics(self, outcome: engine.LaunchOutcome, kernel: Kernel, shape: LaunchShape, names: Mapping[int, str]) -> LaunchMetrics:
         assert outcome.counts is not None
@@ -188,30 +136,23 @@ class Simulator(Device):
             cooperative=shape.cooperative,
             cluster=shape.cluster,
             profile=profiling.is_profiling(),
-            checks=checking.native_kinds(),
+            checks=native_kinds(),
         )
 
     def _run(
-        self,
-        program: Program,
-        kernel: Kernel,
-        shape: LaunchShape,
-        parameters: bytes,
-        names: Mapping[int, str],
-        options: engine.LaunchOptions | None = None,
-        stdout: Callable[[str], object] = write_standard_output,
+        self, view: LaunchInView, parameters: bytes, options: engine.LaunchOptions, stdout: Callable[[str], object] = write_standard_output
     ) -> engine.LaunchOutcome:
         return engine.launch(
-            program,
-            kernel.entry,
-            grid=shape.grid,
-            block=shape.block,
+            view.program,
+            view.kernel.entry,
+            grid=view.shape.grid,
+            block=view.shape.block,
             parameters=parameters,
-            shared_bytes=shape.shared,
+            shared_bytes=view.shape.shared,
             memory=self.memory,
             device=self.spec,
-            options=options or self._options(shape),
-            buffer_names=names,
+            options=options,
+            buffer_names=view.names,
             stdout=stdout,
         )
 

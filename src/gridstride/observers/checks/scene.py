@@ -112,7 +112,7 @@ def plain_variable(symbol: str) -> str:
 
     What stands before a colon is the function that the simulator found it in.
     """
-    symbol = symbol.rpartition(":")[2]
+    symbol = re.sub(r"_?\$_\d+$", "", symbol.rpartition(":")[2])
     if symbol.startswith("_ZZ"):
         # without the number of a name that the function has more than once
         for candidate in (symbol, re.sub(r"_\d+_?$", "", symbol)):

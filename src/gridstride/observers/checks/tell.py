@@ -10,6 +10,7 @@ from gridstride.machine.raw_findings import RawFinding
 from gridstride.observers.checks import BY_KIND
 from gridstride.observers.checks.scene import Scene
 
+_ONE_SIDED = frozenset({"divergent-barrier", "warp-mask", "uninitialised"})
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -23,6 +24,8 @@ def tell_one(raw: RawFinding, scene: Scene) -> Finding:
     check = BY_KIND[raw.kind]
     if check.tell is None:
         raise KeyError(f"no check tells {raw.kind}")
+    if raw.other_block < 0 and raw.kind in _ONE_SIDED:
+        raw = replace(raw, other_thread=-1)  # nobody knows which
     told = check.tell(raw, scene)
     has_other = raw.other_site >= 0 or raw.other_thread >= 0
     target = scene.target(raw.space, raw.address, raw.bytes) if raw.space else None
@@ -44,12 +47,15 @@ def tell_one(raw: RawFinding, scene: Scene) -> Finding:
 
 
 def fold(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings of one cause as one, the first of them with all their counts; the worst first, else in order."""
+    """Findings of one cause as one, the first of the worst with the count of all; the worst first, else in order."""
     folded: dict[object, Finding] = {}
     for found in findings:
         key = _cause(found)
         kept = folded.get(key)
-        folded[key] = found if kept is None else replace(kept, count=kept.count + found.count)
+        if kept is not None:
+            worse = found if _ORDER[found.severity] < _ORDER[kept.severity] else kept
+            found = replace(worse, count=kept.count + found.count)
+        folded[key] = found
     return sorted(folded.values(), key=lambda found: _ORDER[found.severity])
 
 
@@ -57,4 +63,4 @@ def _cause(found: Finding) -> object:
     """What makes two findings one: the same check on the same lines (either way round) about the same buffer."""
     lines = frozenset((site.file, site.line) if site.line else (None, site.ptx_line) for site in (found.site, found.other) if site is not None)
     placeless = found.message if not any(line for _, line in lines) else None
-    return (found.code, found.severity, found.kernel, lines, found.space, found.buffer, placeless)
+    return (found.code, found.kernel, lines, found.space, found.buffer, placeless)

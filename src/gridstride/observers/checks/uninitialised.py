@@ -2,7 +2,8 @@
 
 Memory that was never written holds whatever was there before: global memory after an allocation, shared memory at the start of a block, local arrays
 and registers. Copying such bytes around is no error, and neither is loading them along with others (padding of structures, wide loads):
-each byte is followed until something depends on it. An output that the host reads and of which no thread wrote some elements is found too.
+each byte is followed until something depends on it. An output that the host reads and of which no thread wrote some elements is found too; one that
+holds copies of memory that nobody wrote is a warning.
 
 Bad:
 
@@ -31,11 +32,16 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
+
 from gridstride.findings import Finding, Severity
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.observers.checks.check import Check, Told
 from gridstride.observers.checks.scene import Scene, place
 
+NEVER, COPIED = 0xFF, 0x01
+"""States of a byte in the shadow of memory (`Memory.definedness`): nobody has written it; it is a copy of such a byte."""
 _USES = {
     "branch": "a branch depends on",
     "address": "an address is made from",
@@ -68,27 +74,46 @@ def _described(space: str, target: str) -> str:
     return f"in {space} memory" if target.startswith(f"{space} address") and space == "local" else f"{target} in {space} memory"
 
 
-def unwritten_output(kernel: str, buffer: str, first: int, missing: int, elements: int, address: int, *, contiguous: bool) -> Finding:
-    """The finding for an output that the host reads and of which no thread wrote `missing` elements, the first at index `first`."""
-    if missing == elements:
-        which = f"none of the {elements:,} elements of `{buffer}` were ever written"
-    elif contiguous and first + missing == elements:
-        which = f"the last {missing:,} of the {elements:,} elements of `{buffer}` were never written"
+def unwritten_output(kernel: str, buffer: str, never: npt.NDArray[np.bool_], address: int) -> Finding:
+    """The error for an output that the host reads and of which nobody wrote some elements (`never`, one flag an element)."""
+    return _output(
+        kernel,
+        buffer,
+        never,
+        address,
+        "error",
+        "were never written",
+        "let a thread write every element (round the number of blocks up, not down), or fill the buffer before the launch",
+    )
+
+
+def copied_output(kernel: str, buffer: str, copied: npt.NDArray[np.bool_], address: int) -> Finding:
+    """The warning for an output of which some elements are copies of memory that was never written: legal, but nothing to go on."""
+    what = "are copies of memory that was never written"
+    return _output(kernel, buffer, copied, address, "warning", what, "write the memory that is copied, or leave these elements alone")
+
+
+def _output(kernel: str, buffer: str, which: npt.NDArray[np.bool_], address: int, severity: Severity, what: str, advice: str) -> Finding:
+    total, count, first = which.size, int(which.sum()), int(np.argmax(which))
+    if count == total:
+        elements = "its one element" if total == 1 else f"all of its {total:,} elements"
+    elif which[first:].all():
+        elements = f"its last {count:,} of {total:,} elements"
     else:
-        which = f"{missing:,} of the {elements:,} elements of `{buffer}` were never written, the first at [{first:,}]"
+        elements = f"{count:,} of its {total:,} elements (the first at [{first:,}])"
     return Finding(
         code=CHECK.code,
         kind=CHECK.kind,
-        severity="error",
-        message=f"the host reads `{buffer}`, but {which}",
-        advice="let a thread write every element (round the number of blocks up, not down), or fill the buffer before the launch",
+        severity=severity,
+        message=f"the host reads `{buffer}`, but {elements} {what}",
+        advice=advice,
         kernel=kernel,
         space="global",
         buffer=buffer,
         index=first,
         address=address,
-        count=missing,
+        count=count,
     )
 
 
-CHECK = Check("GS301", "uninitialised", ("error",), __doc__ or "", native=True, tell=tell)
+CHECK = Check("GS301", "uninitialised", ("error", "warning"), __doc__ or "", native=True, tell=tell)

@@ -1,0 +1,144 @@
+"""What a simulator remembers of its arrays and launches, to tell findings by: names, element types, what was freed, what the host reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridstride.errors import KernelFault
+from gridstride.findings import Finding
+from gridstride.machine.launch import LaunchOptions, LaunchOutcome
+from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.program import Program
+from gridstride.observers.checks import launch_shape, uninitialised
+from gridstride.observers.checks.out_of_bounds import tell_use_after_free
+from gridstride.runtime.checking import is_checking, launched, record, schedules, skip, watch_heap
+from gridstride.runtime.device import LaunchShape
+from gridstride.runtime.schedules import Contents, compare_schedules
+from gridstride.runtime.telling import fault_finding, shape_findings, source_lines, tell_launch
+
+if TYPE_CHECKING:
+    from gridstride.runtime.array import Array
+    from gridstride.runtime.module import Kernel
+
+_REMEMBERED = 256
+"""Freed arrays that are remembered, so that a use after free can be told as one."""
+
+
+@dataclass(frozen=True)
+class LaunchInView:
+    """One launch of a program's kernel: what it ran on, and what the arrays it was given are called (by allocation address)."""
+
+    kernel: Kernel
+    program: Program
+    shape: LaunchShape
+    options: LaunchOptions
+    names: Mapping[int, str]
+
+
+class Witness:
+    """Watches one memory for the sessions of `gs.checking()`."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._freed: deque[Allocation] = deque(maxlen=_REMEMBERED)
+        self._dtypes: dict[int, np.dtype[Any]] = {}
+        self._last_use: dict[int, LaunchInView] = {}
+
+    def made(self, array: Array) -> None:
+        """An array lies at the start of an allocation."""
+        self._dtypes[array.address] = array.dtype
+
+    def freed(self, allocation: Allocation) -> None:
+        self._freed.append(allocation)
+        self._dtypes.pop(allocation.address, None)
+        self._last_use.pop(allocation.address, None)
+
+    def begins(self, names: Mapping[int, str]) -> Contents | None:
+        """Before a launch: arrays without a name are called what their user calls them, also once they are freed.
+
+        Gives what memory holds where other schedules have to begin with it.
+        """
+        for address, name in names.items():
+            allocation = self._memory.find(address)
+            if allocation is not None and not allocation.name:
+                allocation.name = name
+        return Contents.of(self._memory) if schedules() else None
+
+    def stopped(self, launch: LaunchInView, fault: KernelFault) -> None:
+        """A launch ended with a fault (told in the source's words)."""
+        if is_checking():
+            self._record(launch, fault.raw_findings, fault_finding(fault))
+            launched(launch.shape.threads, stopped=True)
+
+    def told(self, fault: KernelFault) -> KernelFault:
+        """The fault, as a use after free where it is one."""
+        return tell_use_after_free(fault, self._freed)
+
+    def ended(self, launch: LaunchInView, outcome: LaunchOutcome) -> None:
+        """A launch ended as it should."""
+        if not is_checking():
+            return
+        self._record(launch, outcome.findings, [])
+        launched(launch.shape.threads, outcome.receipt)
+        self._last_use |= dict.fromkeys(launch.names, launch)
+        if "malloc" in launch.program.module.functions:
+            watch_heap(launch.kernel.name, self._memory)
+
+    def _record(self, launch: LaunchInView, raw: Sequence[object], more: Sequence[Finding]) -> None:
+        """Put what one launch found into the open sessions, while its memory is there to name things by."""
+        found = tell_launch(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names, raw)
+        if is_checking(launch_shape.CHECK.kind):
+            found += shape_findings(launch.kernel, launch.program, launch.shape)
+        record([*more, *found], source_lines(launch.kernel.module.source).line)
+
+    def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int], object]) -> None:
+        """Run the launch again in other orders (`run` takes the seed), on the data that it began with."""
+        seed, kernel = launch.options.seed, launch.kernel
+        first = 1 if seed is None else seed + 1
+        seeds = range(first, first + schedules())
+        found = compare_schedules(kernel.name, self._memory, before, run, seeds, launch.names, self._all_dtypes(launch.program))
+        if found is None:
+            skip(f"order-dependent: {kernel.name} allocates memory, whose addresses depend on the order")
+        else:
+            record(found, source_lines(kernel.module.source).line)
+
+    def _all_dtypes(self, program: Program) -> dict[int, np.dtype[Any]]:
+        """Element types by allocation address: of arrays, and of floating-point variables of the module."""
+        found = dict(self._dtypes)
+        for name, allocation in program.globals(self._memory).items():
+            kind = program.module.variables[name].type
+            if kind.kind == "f" and kind.bits in (16, 32, 64):
+                found[allocation.address] = np.dtype(f"f{kind.bits // 8}")
+        return found
+
+    def host_reads(self, array: Array) -> None:
+        """The host reads an array: elements that a launch was to write and nobody has written are a finding."""
+        if array.size == 0 or not is_checking(uninitialised.CHECK.kind):
+            return
+        allocation = self._memory.find(array.address)
+        launch = self._last_use.get(allocation.address) if allocation is not None else None
+        if allocation is None or launch is None:
+            return
+        shadow = self._memory.definedness().view(allocation.address, allocation.size)
+        # An element counts where none of its bytes was written: fields of a structure may leave padding between them.
+        states = array.over(shadow)
+        name = launch.names.get(allocation.address) or allocation.name
+        never = np.all(states == uninitialised.NEVER, axis=-1).reshape(-1)
+        copied = np.all(states == uninitialised.COPIED, axis=-1).reshape(-1)
+        found: list[Finding] = []
+        if never.any():
+            found.append(uninitialised.unwritten_output(launch.kernel.name, name, never, array.address))
+            first = int(np.argmax(never))
+            if array.contiguous and array.address == allocation.address and never[first:].all() and is_checking(launch_shape.CHECK.kind):
+                use = launch_shape.index_use(launch.program.module, launch.kernel.entry)
+                grid, block = launch.shape.grid, launch.shape.block
+                tail = launch_shape.tail_left_out(use, launch.kernel.name, grid, block, name, array.size, first)
+                found += [tail] if tail is not None else []
+        if copied.any():
+            found.append(uninitialised.copied_output(launch.kernel.name, name, copied, array.address))
+        record(found, source_lines(launch.kernel.module.source).line)
