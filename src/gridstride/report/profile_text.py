@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -200,7 +201,7 @@ def _advice(advice: Advice, sources: SourceLines) -> RenderableType:
     text = Text()
     text.append(f"{advice.code} {advice.name}", style="bold yellow")
     if advice.line is not None:
-        text.append(f" at {advice.file}:{advice.line}", style="bold")
+        text.append(f" at {PurePath(advice.file or '').name}:{advice.line}", style="bold")
     elif advice.ptx_line is not None:
         text.append(f" at PTX line {advice.ptx_line}", style="bold")
     source = sources.line(advice.file, advice.line)

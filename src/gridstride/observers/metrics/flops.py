@@ -64,7 +64,7 @@ def is_expanded(opcode: str) -> bool:
     that hardly ever runs); everything rounded, and everything of 64 bits, is a routine.
     """
     head, *parts = opcode.split(".")
-    return head in _EXPANDED and ("approx" not in parts or "f64" in parts or head in ("div", "sqrt"))
+    return head in _EXPANDED and any(part in _TYPES for part in parts) and ("approx" not in parts or "f64" in parts or head in ("div", "sqrt"))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ _BY_HEAD: dict[str, Group] = {
     "shfl": "shuffle",
     **dict.fromkeys(("vote", "match", "redux", "activemask", "elect"), "vote"),
     **dict.fromkeys(("membar", "fence"), "fence"),
+    **dict.fromkeys(("nanosleep", "pmevent", "brkpt"), "other"),
     **dict.fromkeys(("sin", "cos", "ex2", "lg2", "tanh", "rsqrt", "rcp", "sqrt", "div"), "special"),
 }
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
