@@ -1,10 +1,9 @@
 """Profile the large launches whose times were measured on a GPU, and keep what the time estimate needs of them.
 
-usage: python tests/metrics/make_timing_profiles.py timing|validation [NAME…]
+usage: python tests/metrics/make_timing_profiles.py timing|validation|holdout [NAME…]
 
-Runs the launches of tests/truth/timing_cases.json, or of tests/metrics/validation_cases.json, on the simulator with counting
-(minutes, and up to 1 GB of memory), and writes tests/metrics/{timing,validation}_profiles.json: a profile a case, an
-instruction a row. With names, only those are made anew.
+Runs the launches of one case file on the simulator with counting (minutes, and up to 1 GB of memory), and writes
+tests/metrics/{timing,validation,holdout}_profiles.json: a profile a case, an instruction a row. With names, only those are made anew.
 """
 
 import json
@@ -29,7 +28,11 @@ from gridstride.runtime.module import Kernel
 from gridstride.runtime.request import Buffer
 from gridstride.runtime.simulator import Simulator
 
-CASES = {"timing": TRUTH / "timing_cases.json", "validation": HERE / "validation_cases.json"}
+CASES = {
+    "timing": (TRUTH / "kernels.ptx", TRUTH / "timing_cases.json"),
+    "validation": (TRUTH / "kernels.ptx", HERE / "validation_cases.json"),
+    "holdout": (HERE / "holdout.ptx", HERE / "holdout_cases.json"),
+}
 
 
 class CountingSimulator(Simulator):
@@ -78,11 +81,12 @@ def write(path: Path, kept: Mapping[str, Any]) -> None:
 
 
 def main(which: str, names: list[str]) -> None:
-    requests = read_cases(CASES[which])
+    kernels, cases = CASES[which]
+    requests = read_cases(cases)
     path = HERE / f"{which}_profiles.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     device = CountingSimulator(find_device("h200"))
-    module = device.compile(TRUTH / "kernels.ptx")
+    module = device.compile(kernels)
     for request in requests:
         if names and request.name not in names:
             continue
