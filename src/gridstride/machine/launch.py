@@ -39,6 +39,8 @@ _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "no
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 MARGIN = 4096  # readable bytes around shared and local memory
 GRID_WORKSPACE_BYTES = 8
+STACK_BYTES = 16 << 20  # of a worker thread, apart from the kernel's own frame
+STACK_PER_CODE = 8  # no instruction of the kernel's writes more bytes of its frame for each of its own: 64 with at least 8
 MAX_GROUPS = 32  # groups that a warp's lanes can split into
 MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pages take memory
 
@@ -468,8 +470,7 @@ class _Launch:
                 self.stop[0] = 1
 
         threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
-        for thread in threads:
-            thread.start()
+        _start(threads, STACK_BYTES + STACK_PER_CODE * len(self.code.image))
         try:
             for thread in threads:
                 while thread.is_alive():
@@ -480,3 +481,21 @@ class _Launch:
                 thread.join()
             raise
 
+
+_stack_size = threading.Lock()
+
+
+def _start(threads: list[threading.Thread], stack: int) -> None:
+    """Start threads with `stack` bytes each (of address space: only what is touched takes memory).
+
+    Native code does not look where the stack ends, and the frame of a large kernel made quickly holds every value it has.
+    """
+    with _stack_size:  # of all new threads of the process
+        before = threading.stack_size(-(-stack // 4096) * 4096)
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError:
+            raise LaunchError(f"there is no room for a stack of {stack >> 20:,} MB, which this kernel's code needs on the processor") from None
+        finally:
+            threading.stack_size(before)
