@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gridstride as gs
@@ -12,6 +13,7 @@ from gridstride.cases import read_cases, run_case
 from gridstride.observers.metrics.flops import FloatingKind, count_floating, floating_kind, is_expanded
 from gridstride.observers.metrics.nsight import nsight_counters, nsight_marks
 from gridstride.observers.metrics.profile import InstructionCounts
+from metrics import half_forms
 
 TRUTH = Path(__file__).parent.parent / "truth"
 COUNTERS = json.loads((TRUTH / "counters.json").read_text())
@@ -110,3 +112,34 @@ def test_a_fused_multiply_add_counts_two() -> None:
     )
     assert counts.flops == 2 * 96 + 10 + 2 * 5
     assert (counts.flops_of("f"), counts.flops_of("d"), counts.flops_of("h")) == (192, 10, 10)
+
+
+HALVES = json.loads((Path(__file__).parent / "half_counts_h200.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def half_module() -> gs.Module:
+    return gs.device("sim:h200").compile(half_forms.ptx())
+
+
+@pytest.mark.parametrize("name", list(half_forms.forms()))
+def test_halves_are_nsights(name: str, half_module: gs.Module) -> None:
+    """Packed or not, an instruction counts once a thread. Which of the packed additions and multiplications become fused
+    multiply-adds, and which scalar ones are packed, is ptxas's choice: there only the sum can agree, or is an upper bound."""
+    read = HALVES[name]
+    with gs.profiling() as profile:
+        half_module[name][1, half_forms.THREADS](half_module.device.zeros(8192, np.uint8))
+    counted = {counter: nsight_counters(profile.launches[0])[f"smsp__sass_thread_inst_executed_op_{counter}_pred_on.sum"] for counter in half_forms.NAMES}
+    packed = name.endswith("x2")
+    if packed:
+        assert sum(counted.values()) == sum(read.values())
+        assert counted["hfma"] <= read["hfma"]
+    elif name.startswith("beside"):
+        assert sum(counted.values()) >= sum(read.values())
+    else:
+        assert counted == read
+    assert profile.launches[0].floating.flops_of("h") == (2 if packed else 1) * sum(n * (2 if c == "hfma" else 1) for c, n in counted.items())
+
+
+def test_every_form_was_measured() -> None:
+    assert set(HALVES) == set(half_forms.forms())

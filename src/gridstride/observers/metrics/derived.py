@@ -217,8 +217,8 @@ class Metrics:
 
     @property
     def floating_operations(self) -> int:
-        """Additions, multiplications and fused multiply-adds, each counting one."""
-        return sum(self.floating.operations.values())
+        """Additions, multiplications and fused multiply-adds by threads, each instruction counting one."""
+        return sum(self.floating.threads.values())
 
     @property
     def flops(self) -> int:

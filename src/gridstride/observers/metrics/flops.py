@@ -1,7 +1,9 @@
 """Floating-point operations, counted from PTX opcodes as Nsight Compute counts them from machine instructions.
 
-One PTX `add`, `sub`, `mul`, `fma` or `mad` of a floating type becomes one machine instruction of the same kind, so the
-threads that ran it are Nsight's `smsp__sass_thread_inst_executed_op_{f,d,h}{add,mul,fma}_pred_on.sum`. What has no such
+One PTX `add`, `sub`, `mul`, `fma` or `mad` of 32 or 64 bits becomes one machine instruction of the same kind, so the threads
+that ran it are Nsight's `smsp__sass_thread_inst_executed_op_{f,d}{add,mul,fma}_pred_on.sum`. Packed halves count once there,
+too (two FLOPs), and of theirs ptxas makes every other addition or multiplication a fused multiply-add, to use both pipes;
+it also packs two scalar halves into one instruction where it can (tests/metrics/half_counts_h200.json). What has no such
 counterpart counts nothing here although the machine makes several additions and multiplications of it: division,
 square roots, reciprocals and the like. A launch that ran one of those has `expanded` set, and its counts are a lower bound.
 """
@@ -37,7 +39,7 @@ _EXPANDED = frozenset({"div", "sqrt", "rcp", "rsqrt"})
 
 @dataclass(frozen=True)
 class FloatingKind:
-    """What one execution of an instruction counts for one thread: `values` operations of a kind and width."""
+    """What one execution of an instruction is for one thread: `values` operations of a kind and width."""
 
     operation: Operation
     width: Width
@@ -69,32 +71,37 @@ def is_expanded(opcode: str) -> bool:
 
 @dataclass(frozen=True)
 class FloatingCounts:
-    """Operations by kind and width, summed over threads. `expanded`: opcodes that ran and are not in the counts."""
+    """By kind and width: threads that ran an instruction (as Nsight counts), and operations, of which packed instructions make two.
+    `expanded`: opcodes that ran and are not in the counts."""
 
+    threads: dict[tuple[Width, Operation], int] = field(default_factory=dict)
     operations: dict[tuple[Width, Operation], int] = field(default_factory=dict)
     expanded: tuple[str, ...] = ()
 
     def of(self, width: Width, operation: Operation) -> int:
-        return self.operations.get((width, operation), 0)
+        """Threads that ran such an instruction."""
+        return self.threads.get((width, operation), 0)
 
     @property
     def flops(self) -> int:
-        """All of them, a fused multiply-add counting two."""
-        return sum(count * (2 if operation == "fma" else 1) for (_, operation), count in self.operations.items())
+        """All operations, a fused multiply-add counting two."""
+        return sum(self.flops_of(width) for width in WIDTHS)
 
     def flops_of(self, width: Width) -> int:
-        return self.of(width, "add") + self.of(width, "mul") + 2 * self.of(width, "fma")
+        return sum(self.operations.get((width, operation), 0) * (2 if operation == "fma" else 1) for operation in OPERATIONS)
 
 
 def count_floating(instructions: Iterable[InstructionCounts]) -> FloatingCounts:
     """The floating-point operations of some instructions."""
+    threads: dict[tuple[Width, Operation], int] = {}
     operations: dict[tuple[Width, Operation], int] = {}
     expanded: dict[str, None] = {}
     for instruction in instructions:
         kind = floating_kind(instruction.opcode)
         if kind is not None and instruction.lanes:
             key = (kind.width, kind.operation)
+            threads[key] = threads.get(key, 0) + instruction.lanes
             operations[key] = operations.get(key, 0) + kind.values * instruction.lanes
         elif instruction.lanes and is_expanded(instruction.opcode):
             expanded[instruction.opcode] = None
-    return FloatingCounts(operations, tuple(expanded))
+    return FloatingCounts(threads, operations, tuple(expanded))

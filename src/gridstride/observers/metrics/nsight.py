@@ -88,7 +88,8 @@ def _floating(width: Width, operation: Operation) -> Counter:
         f"{letter}-precision {operation}",
         f"smsp__sass_thread_inst_executed_op_{width}{operation}_pred_on.sum",
         Mark.MODELLED if width == "h" else Mark.EXACT,
-        "threads that ran a PTX instruction of the kind; modelled where the machine expands division, roots or reciprocals",
+        "threads that ran a PTX instruction of the kind, packed or not"
+        + ("; ptxas makes a part of the packed ones fused multiply-adds" if width == "h" else "; modelled where the machine expands division, roots or reciprocals"),
         lambda launch: launch.floating.of(width, operation),
         lambda launch: bool(launch.floating.expanded),
     )
@@ -184,6 +185,13 @@ COUNTERS: tuple[Counter, ...] = (
         Mark.MODELLED,
         "the other executions of PTX branches",
         lambda launch: launch.branches - launch.divergent_branches,
+    ),
+    Counter(
+        "half-precision instructions",
+        "smsp__sass_thread_inst_executed_op_fp16_pred_on.sum",
+        Mark.MODELLED,
+        "the three below together; ptxas packs two scalar ones into one where it can",
+        lambda launch: sum(launch.floating.of("h", operation) for operation in OPERATIONS),
     ),
     *(_floating(width, operation) for width in reversed(WIDTHS) for operation in OPERATIONS),
     _launch("blocks", "launch__grid_size", "blocks of the grid", lambda launch: launch.profile.blocks),

@@ -32,7 +32,7 @@ class UnfusedArithmetic(Rule):
             return
         counts = launch.floating
         pairs = sum(min(counts.of(width, "add"), counts.of(width, "mul")) for width in WIDTHS)
-        instructions = sum(counts.operations.values())
+        instructions = sum(counts.threads.values())
         if pairs < _SHARE * instructions:
             return
         yield self.advice(
