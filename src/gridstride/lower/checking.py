@@ -23,8 +23,22 @@ def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
         return
     if not e.checks & {"race-shared", "race-global"}:
         return
-    resolved(e, t)
     _tally(e, t)
+    if t.op.kind is Kind.LOAD and t.space == "flat" and not e.orders:
+        quiet = e.b.load(e.b.gep(e.once("quiet", WORKER, e.worker, "quiet"), [ir.Constant(I64, t.op.site)], source_etype=I8), typ=I8)
+        look, done = e.native.append_basic_block("look at"), e.native.append_basic_block("looked at")
+        e.b.cbranch(e.b.icmp_unsigned("==", quiet, ir.Constant(I8, 0)), look, done)
+        e.b.position_at_end(look)
+        _check_races(e, t, values)
+        e.b.branch(done)
+        e.b.position_at_end(done)
+        return
+    _check_races(e, t, values)
+
+
+def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
+    assert t.op.access is not None
+    resolved(e, t)
     order_access(e, t)
     addresses = e.values.vector(t.address)
     if t.op.access.space != "generic":

@@ -28,6 +28,7 @@ from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
 from gridstride.passes.select_real_calls import analyse_calls
 from gridstride.passes.split_webs import liveness, split_webs
+from gridstride.passes.trace_provenance import UNKNOWN, Provenance, trace_provenance
 from gridstride.passes.track_definedness import track_definedness
 from gridstride.ptx.nodes import Module, SourceLocation, Variable
 
@@ -54,6 +55,7 @@ class KernelCode:
     wait_count: int
     symbols: list[str]
     sites: list[list[Any]]
+    provenance: list[list[Any]]  # of each site: parameter offset of the pointer (-1: unknown), variable name, whether it writes
     suspends: bool
     calls: bool
     merge: list[tuple[int, int]]
@@ -95,14 +97,14 @@ def shared_layout(shared: Mapping[str, Variable]) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> KernelCode:
+def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> KernelCode:
     """Native code of entry `name`, from the cache or made anew. `profile`: it counts."""
     cache = DiskCache("native", limit_bytes=512 << 20)
-    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, profile, sorted(checks), host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
+    key = key_of(hashlib.sha256(module.text.encode()).hexdigest(), name, layout.name, profile, sorted(checks), trusted, host_cpu(), host_features(), llvmlite.__version__, code_fingerprint())
     kept = cache.get(key)
     if kept is not None:
         return KernelCode.from_json(kept)
-    code = _compile(module, name, layout, profile, checks)
+    code = _compile(module, name, layout, profile, checks, trusted)
     cache.put(key, code.as_json())
     return code
 
@@ -118,15 +120,15 @@ def code_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, checks: frozenset[str]) -> KernelCode:
-    code, text = lower_to_llvm(module, name, layout, profile, checks)
+def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, checks: frozenset[str], trusted: tuple[int, ...]) -> KernelCode:
+    code, text = lower_to_llvm(module, name, layout, profile, checks, trusted)
     lines = text.count("\n")
     # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long
     image = compile_object(text, level=2 if lines < SLOW_PASSES_UP_TO else 1, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
     return KernelCode(image, **code)
 
 
-def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> tuple[dict[str, Any], str]:
+def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
     functions = _select_all(module, name)
     stack = len(functions) > 1
@@ -137,13 +139,16 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
     indices = {n: k for k, n in enumerate(names)}
     llvm_module = ir.Module(name)
     flows, made = [], {}
+    provenance: dict[int, Provenance] = {}  # unknown where functions are called for real
     instructions: list[list[list[Any]]] = []
     traits = dict.fromkeys(TRAITS, False)
     for function in functions:
         symbols = SymbolTable(indices, shared_offsets, *parameter_layout(function.parameters), numbers)
         native = f"function.{function.name}" if stack else "kernel"
-        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions), checks)
+        flow, own = _lower_function(function, layout, symbols, llvm_module, native, stack, profile, len(instructions), checks, trusted)
         flows.append(flow)
+        if not stack:
+            provenance = trace_provenance(function)
         instructions += [_instructions(block.ops, module.files) for block in function.blocks]
         traits = {k: v or own[k] for k, v in traits.items()}
         made[0 if function.entry else numbers[function.name]] = native
@@ -164,6 +169,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
         "wait_count": len(places) if not stack else 0,
         "symbols": names,
         "sites": [_site(s, module.files) for s in functions[0].sites],
+        "provenance": _provenance(provenance, functions[0], len(functions[0].sites)),
         "suspends": stack or bool(flows[0].resumes),
         "calls": stack,
         "instructions": instructions if profile else [],
@@ -193,11 +199,11 @@ def _select_all(module: Module, name: str) -> list[Function]:
 
 
 def _lower_function(
-    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int, checks: frozenset[str]
+    function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int, checks: frozenset[str], trusted: tuple[int, ...]
 ) -> tuple[Flow, dict[str, Any]]:
     drop_unused_results(function)
     if "uninitialised" in checks:
-        track_definedness(function)
+        track_definedness(function, frozenset(trusted))
     loops = order_blocks(function)
     webs = split_webs(function)
     live = liveness(function)
@@ -223,6 +229,29 @@ def _lower_function(
     flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits, first_number)
     flow.run()
     return flow, traits
+
+
+def access_provenance(module: Module, name: str) -> list[list[Any]]:
+    """Of every access of a kernel where its address comes from, without making code (see KernelCode.provenance)."""
+    functions = _select_all(module, name)
+    drop_unused_results(functions[0])
+    found = trace_provenance(functions[0]) if len(functions) == 1 else {}
+    return _provenance(found, functions[0], len(functions[0].sites))
+
+
+def _provenance(found: Mapping[int, Provenance], function: Function, count: int) -> list[list[Any]]:
+    """Per site: the offset among the kernel's parameters of the pointer that the address was made from (-1: unknown,
+    -2: a module variable), the variable's name, and whether the site writes."""
+    offsets, _ = parameter_layout(function.parameters)
+    writes = {
+        op.site for b in function.blocks for op in b.ops if op.kind in (Kind.STORE, Kind.ATOMIC) and op.access is not None and op.access.space not in ("shared", "local")
+    }
+    table: list[list[Any]] = []
+    for site in range(count):
+        name, offset = found.get(site, UNKNOWN)
+        place = offsets[name] + offset if name in offsets and offset >= 0 else -2 if offset == -2 else -1
+        table.append([place, name if place == -2 else "", site in writes])
+    return table
 
 
 def _instructions(ops: list[Op], files: Mapping[int, str]) -> list[list[Any]]:

@@ -66,13 +66,18 @@ def _note(module: ir.Module) -> ir.Function:
         f.put(FINDING, entry, "other_site", other_site)
         f.put(FINDING, entry, "thread", thread)
         f.put(FINDING, entry, "block", f.get(BLOCK, block, "linear"))
-        f.put(FINDING, entry, "other_block", (other >> BLOCK_SHIFT) - 1)
+        f.put(FINDING, entry, "other_block", (other >> BLOCK_SHIFT) - f.get(WORKER, worker, "first_block"))
         f.put(FINDING, entry, "other_thread", ((other >> TIME_BITS) & ((1 << THREAD_BITS) - 1)).to("i32"))
         f.put(FINDING, entry, "address", address)
         f.put(FINDING, entry, "count", 1)
         f.put(WORKER, worker, "finding_count", count + 1)
     f.ret()
     return f.function
+
+
+def _number(f: NativeFunction, worker: Native, block: Native) -> Native:
+    """A block's number among all that the shadow has seen; never 0."""
+    return f.get(BLOCK, block, "linear") + f.get(WORKER, worker, "first_block")
 
 
 def _judge(module: ir.Module, note: ir.Function) -> ir.Function:
@@ -88,7 +93,7 @@ def _judge(module: ir.Module, note: ir.Function) -> ir.Function:
     other_thread = ((cell >> TIME_BITS) & ((1 << THREAD_BITS) - 1)).to("i32")
     time = (cell & TIME_MASK).to("i32")
     several = (meta & MULTIPLE).ne(0)
-    same_block = (cell >> BLOCK_SHIFT).eq(f.get(BLOCK, block, "linear") + 1)
+    same_block = (cell >> BLOCK_SHIFT).eq(_number(f, worker, block))
     # other bytes of the same word do not conflict
     f.ret_if((meta & mine & (15 << SITE_BITS)).eq(0))
     both_atomic = (meta & mine & ATOMIC).ne(0)
@@ -146,12 +151,18 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
     shared = space.eq(SPACES.index("shared"))
     writes = how & 1
     flags = how & (ATOMIC | VOLATILE)
-    number = f.get(BLOCK, block, "linear") + 1
+    number = _number(f, worker, block)
+    oldest = f.get(WORKER, worker, "first_block") << BLOCK_SHIFT  # cells below it are of earlier launches
     threads = (f.lanes("i64") + f.splat((index * 32).to("i64"))) << TIME_BITS
     me = f.splat((number << BLOCK_SHIFT) | now.to("i64")) | threads
     words = addresses >> 2
     planes = [shared.select(f.get(BLOCK, block, f"shared_{n}"), f.get(WORKER, worker, f"race_{n}")) for n in ("writes", "reads", "write_meta", "read_meta")]
     lanes = mask.to("32xi1")
+    line_words = f.splat(f.element(addresses, 0)) + (f.lanes("i64") << 2)
+    broken = Native(f, f.b.icmp_unsigned("!=", addresses.v, line_words.v)).to("i32")
+    size_now = (how >> 8) & 7
+    with f.if_((broken | ~mask).eq(0) & size_now.eq(4) & (flags & ATOMIC).eq(0)):
+        _line(f, addresses, planes, me, oldest, writes, flags, site)
 
     def cells(plane: Native, size: int) -> Native:
         return f.splat(plane.to("i64")) + words * size
@@ -176,7 +187,7 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
     def suspicious(cell: Native) -> Native:
         """Lanes of which the earlier access is neither their own nor plainly ordered before this one."""
         other = Native(f, f.b.icmp_unsigned("!=", (cell & identity).v, (me & identity).v))
-        there = Native(f, f.b.icmp_unsigned("!=", cell.v, f.const("32xi64", 0).v))
+        there = Native(f, f.b.icmp_unsigned(">=", cell.v, f.splat(oldest).v))
         near = Native(f, f.b.icmp_unsigned("==", (cell >> BLOCK_SHIFT).v, f.splat(number).v))
         known = Native(f, f.b.icmp_unsigned("<=", (cell & TIME_MASK).v, floor.v))
         stale = Native(f, f.b.and_(f.b.not_(near.v), f.splat(shared).v))  # of a block that ran here before
@@ -215,7 +226,8 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
             many = Native(f, f.b.icmp_unsigned("!=", (read_meta & MULTIPLE).v, f.const("32xi32", 0).v)).to("i32")
             fresh = Native(f, f.b.icmp_unsigned(">", (readers & TIME_MASK).v, floor.v)).to("i32") & mask
             near = Native(f, f.b.icmp_unsigned("==", (readers >> BLOCK_SHIFT).v, f.splat(number).v)).to("i32")
-            doubt = doubt | (many & ((fresh & near) | (~near & shared.select(f.const("i32", 0), mask))))
+            recent = Native(f, f.b.icmp_unsigned(">=", readers.v, f.splat(oldest).v)).to("i32")
+            doubt = doubt | (many & recent & ((fresh & near) | (~near & shared.select(f.const("i32", 0), mask))))
             with f.if_(doubt.ne(0)):
                 cell_slot, meta_slot = f.variable("32xi64", readers), f.variable("32xi32", read_meta)
                 mine_slot, address_slot = f.variable("32xi32", mine), f.variable("32xi64", addresses)
@@ -241,7 +253,9 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
             near = Native(f, f.b.icmp_unsigned("==", (readers >> BLOCK_SHIFT).v, f.splat(number).v))
             together = f.const("32xi32", MULTIPLE) | near.select(f.const("32xi32", 0), f.const("32xi32", BLOCKS))
             # a further reader beside others keeps the mark that there were several
+            old = Native(f, f.b.icmp_unsigned("<", readers.v, f.splat(oldest).v))
             kept = read_meta & (MULTIPLE | BLOCKS)
+            kept = Native(f, f.b.select(old.v, f.const("32xi32", 0).v, kept.v))
             current = Native(f, f.b.icmp_unsigned(">", (readers & TIME_MASK).v, floor.v))
             kept = Native(f, f.b.select(f.b.or_(current.v, f.b.not_(near.v)), kept.v, f.const("32xi32", 0).v))
             bytes_before = Native(f, f.b.select(apart.v, (read_meta & (15 << SITE_BITS)).v, f.const("32xi32", 0).v))
@@ -253,6 +267,36 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
             with f.if_(lost.ne(0)):  # lanes of this warp that read one word together
                 scatter(mine | MULTIPLE, place_rm, 32)
     f.ret()
+
+
+def _line(
+    f: NativeFunction, addresses: Native, planes: list[Native], me: Native, oldest: Native, writes: Native, flags: Native, site: Native
+) -> None:
+    """All lanes, neighbouring words, and nobody else has been here in this launch: the usual case of global memory.
+    Returns from the function if so."""
+    first = f.element(addresses, 0) >> 2
+    place_w, place_r = planes[0] + first * 8, planes[1] + first * 8
+    identity = _M64 ^ TIME_MASK
+
+    def foreign(cell: Native) -> Native:
+        other = Native(f, f.b.icmp_unsigned("!=", (cell & identity).v, (me & identity).v))
+        return Native(f, f.b.and_(other.v, f.b.icmp_unsigned(">=", cell.v, f.splat(oldest).v)))
+
+    strangers = f.variable("i32", 0)
+    strangers.set(foreign(f.load("32xi64", place_w, align=8)).to("i32"))
+    strangers.set(strangers.get() | foreign(f.load("32xi64", place_r, align=8)).to("i32"))
+    with f.if_(strangers.get().eq(0)):
+        meta = f.splat((f.const("i32", 15 << SITE_BITS)) | flags | (site & 0xFFFF))
+        with f.if_else(writes.ne(0)) as (write, read):
+            with write:
+                f.store(me, place_w, align=8)
+                f.store(meta, planes[2] + first * 4, align=4)
+                f.store(f.const("32xi64", 0), place_r, align=8)
+            with read:
+                f.store(me, place_r, align=8)
+                f.store(meta, planes[3] + first * 4, align=4)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
 
 
 def _same_instruction(

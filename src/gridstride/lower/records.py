@@ -90,6 +90,8 @@ WORKER = Record(
     "named_barriers:i32",  # the kernel has barriers that not all of the block takes part in
     "fences:i32",  # the kernel has fences: the host knows what they carry between blocks
     "order_callback:ptr",  # (worker, block, warp, lane, cell) -> 1 if that access is known to come before
+    "quiet:ptr",  # i8 a site: whatever it reads is written by nobody in this launch
+    "first_block:i64",  # number of the first block of this launch among all that its shadow has seen
     "race_writes:ptr",  # shadow planes of global memory, each so that the place of address a is base + (a >> 2) * size
     "race_reads:ptr",
     "race_write_meta:ptr",

@@ -246,7 +246,7 @@ def _check_barrier(module: ir.Module) -> ir.Function:
         there = other.get().to("ptr")
         other_site.set(f.get(WARP, there, "site"))
         number = f.get(WARP, there, "index") * 32 + f.first_lane(f.get(WARP, there, "active"))
-        other_cell.set(((f.get(BLOCK, block, "linear") + 1) << BLOCK_SHIFT) | (number.to("i64") << TIME_BITS))
+        other_cell.set(((f.get(BLOCK, block, "linear") + f.get(WORKER, worker, "first_block")) << BLOCK_SHIFT) | (number.to("i64") << TIME_BITS))
     with f.if_(elsewhere | worked | early):
         note = f.get(SCHEDULE, schedule, "note_finding")
         f.call_pointer(note, "void", worker, block, code, f.get(WARP, here, "site"), other_site.get(), thread, other_cell.get(), f.const("i64", 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,23 @@ class RacePlanes:
         self._maps = {name: reserve(words * size) for name, size in PLANES.items()}
         self._views = {name: np.frombuffer(area, np.uint8) for name, area in self._maps.items()}
         self._first = base >> 2
+        self._next = 1
 
     def addresses(self) -> dict[str, int]:
         """Of each plane, so that the cell of address a is at it + (a >> 2) * size."""
         return {name: int(view.ctypes.data) - self._first * PLANES[name] for name, view in self._views.items()}
 
-    def clear(self) -> None:
-        """Forget everything, for the next launch: the end of a kernel orders all that it did."""
+    def begin(self, blocks: int) -> int:
+        """A launch of so many blocks starts: the number of its first one. What earlier launches left is past, since the
+        end of a kernel orders all that it did."""
+        if self._next + blocks >= 1 << 28:
+            self._clear()
+        first = self._next
+        self._next += blocks
+        return first
+
+    def _clear(self) -> None:
+        self._next = 1
         for area in self._maps.values():
             if hasattr(mmap, "MADV_DONTNEED"):
                 area.madvise(mmap.MADV_DONTNEED)
@@ -44,12 +54,50 @@ class RacePlanes:
 
 
 def race_planes(memory: Memory) -> RacePlanes:
-    """The planes of a device's memory, made on first use and cleared."""
+    """The planes of a device's memory, made on first use."""
     planes: RacePlanes | None = memory.shadows.get("races")
     if planes is None:
         planes = memory.shadows["races"] = RacePlanes(memory.base, memory.span)
-    planes.clear()
     return planes
+
+
+def quiet_sites(provenance: list[list[Any]], parameters: bytes, memory: Memory) -> npt.NDArray[np.uint8]:
+    """1 for each site that reads a buffer which no site of the kernel can write: nothing can race there."""
+    quiet = np.zeros(len(provenance) + 1, np.uint8)
+    places = [_buffer(entry, parameters, memory) for entry in provenance]
+    writers = [place for entry, place in zip(provenance, places, strict=True) if entry[2]]
+    if None in writers:
+        return quiet  # it may write anywhere
+    for number, place in enumerate(places):
+        quiet[number] = place is not None and place not in writers
+    return quiet
+
+
+def trusted_sites(provenance: list[list[Any]], parameters: bytes, memory: Memory) -> tuple[int, ...]:
+    """Sites that read buffers of which every byte is defined and stays so: nothing undefined can come from there."""
+    defined: dict[int, bool] = {}
+    found = []
+    for number in np.flatnonzero(quiet_sites(provenance, parameters, memory)):
+        place = _buffer(provenance[number], parameters, memory)
+        if place is None or provenance[number][0] == -2:
+            continue
+        if place not in defined:
+            allocation = memory.find(place)
+            defined[place] = allocation is not None and memory.all_defined(allocation)
+        if defined[place]:
+            found.append(int(number))
+    return tuple(found)
+
+
+def _buffer(entry: list[Any], parameters: bytes, memory: Memory) -> int | None:
+    """Address of the allocation that a site's address was made from; module variables stand by their name's hash."""
+    offset = entry[0]
+    if offset == -2:
+        return hash(entry[1])
+    if not isinstance(offset, int) or offset < 0:
+        return None
+    allocation = memory.find(int.from_bytes(parameters[offset : offset + 8], "little"))
+    return allocation.address if allocation is not None else None
 
 
 def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) -> list[RawFinding]:

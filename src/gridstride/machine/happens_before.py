@@ -59,6 +59,7 @@ class HappensBefore:
     """The order between threads in one launch that fences make."""
 
     def __init__(self) -> None:
+        self.first_block = 1  # number of the launch's first block in shadow cells
         self._released: dict[Thread, _Left] = {}
         self._seen: dict[Thread, list[_Left]] = {}
         self._left: dict[int, list[_Left]] = {}
@@ -122,7 +123,7 @@ class HappensBefore:
 
     def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
         """Whether the access in a shadow cell is known to come before what this lane does now."""
-        other = ((cell >> BLOCK_SHIFT) - 1, cell >> TIME_BITS & ((1 << THREAD_BITS) - 1))
+        other = ((cell >> BLOCK_SHIFT) - self.first_block, cell >> TIME_BITS & ((1 << THREAD_BITS) - 1))
         time = cell & TIME_MASK
         race = _Race(block)
         number = _index(warp) * 32 + lane

@@ -25,7 +25,7 @@ from gridstride.lower.races import build_races
 from gridstride.lower.records import BLOCK, FAULT_INTERRUPTED, FINDING, FINDINGS_LIMIT, POOL, RACE, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
 from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
-from gridstride.machine.detectors import PLANES, RACES, race_planes, read_findings
+from gridstride.machine.detectors import PLANES, RACES, quiet_sites, race_planes, read_findings, trusted_sites
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
@@ -233,7 +233,8 @@ def launch(
         raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
     shared = _shared_functions()
     layout = LaneLayout.of(block)
-    loaded = entry.code(layout, options.profile, options.checks)
+    trusted = trusted_sites(entry.provenance, parameters, memory) if "uninitialised" in options.checks else ()
+    loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
@@ -265,6 +266,7 @@ class _Launch:
         self.stop = np.zeros(16, np.int32)
 
     def execute(self, kernel: str, parameters: bytes, names: dict[int, str], stdout: Callable[[str], object]) -> LaunchOutcome:
+        self.parameters = parameters
         globals_ = self.program.globals(self.memory)
         symbols = np.array([globals_[n].address for n in self.code.symbols] or [0], dtype=np.int64)
         held = self.memory.allocate(max(len(parameters), 16), name="the kernel's parameters", align=256)
@@ -386,8 +388,12 @@ class _Launch:
             record["named_barriers"] = int(self.code.traits["named_barriers"])
             record["order_callback"] = host.order_address
             record["fences"] = int(self.code.traits["fences"])
-            for name, address in race_planes(self.memory).addresses().items():
+            planes = race_planes(self.memory)
+            for name, address in planes.addresses().items():
                 record[name] = address
+            record["first_block"] = host.order.first_block = planes.begin(self.blocks)
+            self.quiet = quiet_sites(self.code.provenance, self.parameters, self.memory)
+            record["quiet"] = self.quiet.ctypes.data
         host.views.append(WorkerView(record.array("allocations"), record.array("allocation_count"), slots))
         limit = self._blocks_in_flight(count)
         pool = new_record(POOL)

@@ -187,6 +187,13 @@ class Memory:
                     shadow.set(start, end - start, NEVER)
         return shadow
 
+    def all_defined(self, allocation: Allocation) -> bool:
+        """Whether no byte of an allocation is undefined, as far as is known."""
+        shadow: Definedness | None = self.shadows.get("definedness")
+        if shadow is None:
+            return not allocation.undefined
+        return not shadow.view(allocation.address, allocation.size).any()
+
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.int64]:
         """Offsets of the bytes that nobody has written, as far as is known."""
         shadow: Definedness | None = self.shadows.get("definedness")

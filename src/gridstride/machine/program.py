@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from gridstride.errors import LaunchError, ParseError
 from gridstride.isa.types import ScalarType
 from gridstride.lower.host import load_object
-from gridstride.lower.kernel import KernelCode, compile_kernel, function_numbers, parameter_layout, shared_layout
+from gridstride.lower.kernel import KernelCode, access_provenance, compile_kernel, function_numbers, parameter_layout, shared_layout
 from gridstride.lower.records import FUNCTION_STEP, FUNCTION_WINDOW
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.passes.analyse_shapes import LaneLayout
@@ -84,11 +85,17 @@ class Entry:
         """Bytes of shared memory that the kernel declares."""
         return shared_layout(select_operations(self.program.module, self.name).shared)[1]
 
-    def code(self, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset()) -> LoadedCode:
-        """Native code for a lane layout; made (or fetched from the cache) on first use."""
-        key = f"{layout.name} {profile} {sorted(checks)}"
+    @cached_property
+    def provenance(self) -> list[list[Any]]:
+        """Of each access the parameter that its address was made from (see KernelCode.provenance)."""
+        return access_provenance(self.program.module, self.name)
+
+    def code(self, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> LoadedCode:
+        """Native code for a lane layout; made (or fetched from the cache) on first use. `trusted`: sites whose loads
+        are known to be defined."""
+        key = f"{layout.name} {profile} {sorted(checks)} {trusted}"
         if key not in self._codes:
-            made = compile_kernel(self.program.module, self.name, layout, profile, checks)
+            made = compile_kernel(self.program.module, self.name, layout, profile, checks, trusted)
             tracker, addresses = load_object(f"kernel{next(_numbers)}", made.image, ["kernel"])
             self._codes[key] = LoadedCode(made, addresses["kernel"], tracker)
         return self._codes[key]

@@ -18,14 +18,15 @@ _ZERO = Const(0)
 _COPIES = {"mov", "cvta", "call"}
 
 
-def track_definedness(function: Function) -> None:
-    """Put companions and their operations into `function`."""
-    _Tracker(function).run()
+def track_definedness(function: Function, trusted: frozenset[int] = frozenset()) -> None:
+    """Put companions and their operations into `function`. `trusted`: sites of loads that are known to be defined."""
+    _Tracker(function, trusted).run()
 
 
 class _Tracker:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, trusted: frozenset[int]) -> None:
         self.function = function
+        self.trusted = trusted
         self.tainted = self._tainted()
         self.companions: dict[int, int] = {}
         self.out: list[Op] = []
@@ -45,8 +46,9 @@ class _Tracker:
                             changed = True
         return found
 
-    @staticmethod
-    def _loads(op: Op) -> bool:
+    def _loads(self, op: Op) -> bool:
+        if op.site in self.trusted and op.kind is Kind.LOAD:
+            return False
         return op.kind in (Kind.LOAD, Kind.ATOMIC) and op.access is not None and op.access.space not in ("param", "const")
 
     def run(self) -> None:
@@ -105,6 +107,9 @@ class _Tracker:
         access = op.access
         assert access is not None
         self.check(op.args[0], "address", op)
+        if op.kind is Kind.LOAD and op.site in self.trusted:
+            self.out.append(op)
+            return
         if op.kind is Kind.LOAD:
             results: list[int | None] = [None if r is None else self.companion(r) for r in op.results]
             self.out.append(Op(Kind.EFFECT, lookup("shadow.load"), results, op.args[:1], op.line, op.loc, access=access, site=op.site))

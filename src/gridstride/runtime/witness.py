@@ -15,6 +15,7 @@ from gridstride.machine.launch import LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
 from gridstride.observers.checks import launch_shape, uninitialised
+from gridstride.observers.checks.double_free import tell_double_free
 from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import is_checking, launched, record, schedules, skip, watch_heap
 from gridstride.runtime.device import LaunchShape
@@ -76,8 +77,8 @@ class Witness:
             launched(launch.shape.threads, stopped=True)
 
     def told(self, fault: KernelFault) -> KernelFault:
-        """The fault, as a use after free where it is one."""
-        return tell_use_after_free(fault, self._freed)
+        """The fault, as a use after free or a double free where it is one."""
+        return tell_use_after_free(tell_double_free(fault), self._freed)
 
     def ended(self, launch: LaunchInView, outcome: LaunchOutcome) -> None:
         """A launch ended as it should."""

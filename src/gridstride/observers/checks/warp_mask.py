@@ -41,7 +41,7 @@ from gridstride.observers.checks.scene import Scene, place
 
 _STORIES = {
     "reads-absent-lane": (
-        "reads {other}, which does not take part: it has ended, never existed, is elsewhere or is not in the mask",
+        "reads {other} that does not take part: it has ended, never existed, is elsewhere or is not in the mask",
         "let every lane that is read reach the operation and be in its mask; give lanes without work a neutral value instead of returning early",
     ),
     "caller-not-in-mask": (
@@ -49,7 +49,7 @@ _STORIES = {
         "pass a mask that names every lane that gets here, such as the result of __ballot_sync before the branch",
     ),
     "lane-elsewhere": (
-        "waits in an operation whose mask names {other}, which still runs but goes elsewhere",
+        "waits in an operation whose mask names {other} that still runs but goes elsewhere",
         "move the operation out of the branch, or name only the lanes that get here: take the mask from __ballot_sync before the branch",
     ),
 }
@@ -59,7 +59,7 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
     """Which lane, what it did, and with which other."""
     here = scene.site(raw.site, raw.block, raw.thread)
     lane = f"lane {raw.thread % 32}" if raw.thread >= 0 else "a lane"
-    other = f"lane {raw.other_thread % 32}" if raw.other_thread >= 0 else "a lane"
+    other = f"a lane ({raw.other_thread % 32})" if raw.other_thread >= 0 else "a lane"
     what, advice = _STORIES.get(raw.detail, ("names lanes that do not take part", _STORIES["lane-elsewhere"][1]))
     operation = _operation(scene.opcode(raw.site))
     where = place(here)

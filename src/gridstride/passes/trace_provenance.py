@@ -1,0 +1,78 @@
+"""From which kernel parameter each address was made: for messages, and to know which buffers a kernel cannot write."""
+
+from __future__ import annotations
+
+from gridstride.ir.nodes import AddressOf, Arg, Function, Kind, Op, Reg
+
+# A pointer in a parameter: the parameter's name and the pointer's offset in it. None: no pointer seen yet;
+# UNKNOWN: from memory, or from several.
+Provenance = tuple[str, int]
+UNKNOWN: Provenance = ("", -1)
+_POINTER_BYTES = 8
+_CARRIES = {"mov", "cvta", "add", "sub", "mad", "call", "and", "or", "selp", "min", "max", "cvt"}
+
+
+def trace_provenance(function: Function) -> dict[int, Provenance]:
+    """For every memory operation's site the pointer parameter (or ("variable", …)) that its address was made from;
+    UNKNOWN where that cannot be said."""
+    origin: dict[int, Provenance] = {}
+
+    def of(arg: Arg) -> Provenance | None:
+        if isinstance(arg, Reg):
+            return origin.get(arg.id)
+        if isinstance(arg, AddressOf) and arg.space in ("global", "const"):
+            return (arg.name, -2)
+        return None
+
+    def joined(a: Provenance | None, b: Provenance | None) -> Provenance | None:
+        if a is None or a == b:
+            return b
+        return a if b is None else UNKNOWN
+
+    changed = True
+    while changed:
+        changed = False
+        for block in function.blocks:
+            for op in block.ops:
+                if not op.results or op.results[0] is None:
+                    continue
+                for result in op.results:
+                    if result is None:
+                        continue
+                    new = joined(origin.get(result), _made(op, function, of))
+                    if new is not None and new != origin.get(result):
+                        origin[result] = new
+                        changed = True
+    sites: dict[int, Provenance] = {}
+    for block in function.blocks:
+        for op in block.ops:
+            if op.access is not None and op.site >= 0:
+                found = of(op.args[0]) or UNKNOWN
+                sites[op.site] = joined(sites.get(op.site), found) or UNKNOWN
+    return sites
+
+
+def _made(op: Op, function: Function, of: object) -> Provenance | None:
+    """Where a result's pointer comes from; None where it is no pointer as far as is known."""
+    assert callable(of)
+    if op.kind is Kind.LOAD and op.access is not None:
+        base = op.args[0]
+        if op.access.space == "param" and isinstance(base, AddressOf) and base.space == "param":
+            if op.access.element.bytes * op.access.count == _POINTER_BYTES:
+                return base.name, base.offset
+            return None if op.access.element.bytes < _POINTER_BYTES else UNKNOWN
+        return UNKNOWN if op.access.element.bytes >= _POINTER_BYTES else None
+    if op.kind is Kind.ATOMIC:
+        return UNKNOWN if op.access is not None and op.access.element.bytes >= _POINTER_BYTES else None
+    found: Provenance | None = None
+    for arg in op.args:
+        here = of(arg)
+        if here is not None:
+            found = here if found is None or found == here else UNKNOWN
+    if found is None:
+        return None
+    if op.kind is Kind.MOVE and len(op.args) == 1 and len(op.results) == 1:
+        return found
+    if op.kind is Kind.COMPUTE and op.form is not None and op.form.operation.opcode in _CARRIES:
+        return found
+    return UNKNOWN
