@@ -78,8 +78,10 @@ OPERATIONS = {
         "local_op_ld",
     ),
     "ld_local_v4u32": (
-        "ld.local.v4.u32 {%r5, %r6, %r7, %r8}, [%q]; or.b32 %r5, %r5, %r6; or.b32 %r5, %r5, %r7;"
-        " or.b32 %r5, %r5, %r8; and.b32 %r5, %r5, %z; add.u32 %q, %q, %r5;",
+        (
+            "ld.local.v4.u32 {%r5, %r6, %r7, %r8}, [%q]; or.b32 %r5, %r5, %r6; or.b32 %r5, %r5, %r7;"
+            " or.b32 %r5, %r5, %r8; and.b32 %r5, %r5, %z; add.u32 %q, %q, %r5;"
+        ),
         "local_op_ld",
     ),
     "st_local_u8": ("add.u32 %q, %q, %z; st.local.u8 [%q], %n;", "local_op_st"),
