@@ -7,17 +7,24 @@
     x, y = device.array(host_x), device.array(host_y)
     saxpy[blocks, 256](n, 2.0, x, y)
     y.numpy()
+
+Names that need NumPy are loaded when they are first asked for, so that `gridstride --help` and programs that only want the errors start at once.
 """
+
+import importlib
+from typing import TYPE_CHECKING
 
 from gridstride.errors import CompileError, GridstrideError, KernelFault, LaunchError, ParseError, UnsupportedError, UsageError
 from gridstride.findings import Finding, Site
-from gridstride.runtime import device
-from gridstride.runtime.array import Array
-from gridstride.runtime.checking import Findings, checking
-from gridstride.runtime.device import Device
-from gridstride.runtime.module import Kernel, Module
-from gridstride.runtime.pointer import Pointer, pointer
-from gridstride.runtime.profiling import Profile, profiling
+
+if TYPE_CHECKING:
+    from gridstride.runtime.array import Array
+    from gridstride.runtime.checking import Findings, checking
+    from gridstride.runtime.device import Device
+    from gridstride.runtime.module import Kernel, Module
+    from gridstride.runtime.opening import device
+    from gridstride.runtime.pointer import Pointer, pointer
+    from gridstride.runtime.profiling import Profile, profiling
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     # devices and data
@@ -45,3 +52,30 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "UnsupportedError",
     "UsageError",
 ]
+
+_HOMES = {
+    "device": "gridstride.runtime.opening",
+    "Array": "gridstride.runtime.array",
+    "Device": "gridstride.runtime.device",
+    "Findings": "gridstride.runtime.checking",
+    "Kernel": "gridstride.runtime.module",
+    "Module": "gridstride.runtime.module",
+    "Pointer": "gridstride.runtime.pointer",
+    "Profile": "gridstride.runtime.profiling",
+    "checking": "gridstride.runtime.checking",
+    "pointer": "gridstride.runtime.pointer",
+    "profiling": "gridstride.runtime.profiling",
+}
+"""Where each of the names lives that are loaded on demand (the same as the imports for type checkers above)."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value  # so that this is asked once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

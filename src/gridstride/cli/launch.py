@@ -25,7 +25,7 @@ from gridstride.report import findings_text
 from gridstride.report import text as text_report
 from gridstride.report.model import RunResult
 from gridstride.report.source_lines import SourceLines
-from gridstride.runtime import device as open_device
+from gridstride.runtime.opening import device as open_device
 
 
 def command(

@@ -14,7 +14,7 @@ from gridstride.errors import GridstrideError, UsageError
 from gridstride.observers.metrics.advice import RULES, find_rule
 from gridstride.report import profile_text
 from gridstride.report.source_lines import SourceLines
-from gridstride.runtime import device as open_device
+from gridstride.runtime.opening import device as open_device
 
 
 def _explain(word: str | None) -> None:
