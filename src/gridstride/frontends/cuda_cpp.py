@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+from gridstride.cache import DiskCache, key_of
 from gridstride.errors import UsageError
 from gridstride.frontends import nvrtc
-from gridstride.cache import DiskCache, key_of
 from gridstride.frontends.diagnostics import Diagnostic, compile_error, explained, outside, parse_log
 from gridstride.frontends.host_code import DeviceCode, device_code
 from gridstride.frontends.host_headers import HOST_ONLY, empty_headers

@@ -16,8 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from gridstride.errors import UnsupportedError
 from gridstride.cache import cache_directory
+from gridstride.errors import UnsupportedError
 
 # The first release that carries the CUDA headers inside the compiler.
 _FIRST_WITH_HEADERS = (13, 3)

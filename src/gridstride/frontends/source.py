@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from gridstride.cache import DiskCache, key_of
 from gridstride.errors import UnsupportedError, UsageError
 from gridstride.frontends import ptx_file
-from gridstride.cache import DiskCache, key_of
 from gridstride.frontends.cuda_cpp import CompiledSource, Defines, compile_cuda, real_arch
 from gridstride.frontends.names import KernelNames, demangle
 from gridstride.frontends.resources import ResourceReport, Resources, assemble_for_resources, find_assembler

@@ -17,6 +17,7 @@ from gridstride.ir.nodes import AddressOf, Const, Op, Reg
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.lanes import scalar_type, vector_type
 from gridstride.lower.native import POINTER
+from gridstride.lower.records import BLOCK, SPACES, WARP, WORKER
 from gridstride.lower.runtime_table import call_runtime
 from gridstride.lower.values import Value, uniform, varying
 from gridstride.lower.vector_memory import (
@@ -31,7 +32,6 @@ from gridstride.lower.vector_memory import (
     scatter_indexed,
     store_rows,
 )
-from gridstride.lower.records import BLOCK, SPACES, WARP, WORKER
 from gridstride.passes.analyse_shapes import UNIFORM
 
 _WEIGHTS = [1_000_000, 1]

@@ -17,8 +17,8 @@ from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.values import canonical_nan, varying
 from gridstride.lower.records import BLOCK, WORKER
+from gridstride.lower.values import canonical_nan, varying
 
 _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
 

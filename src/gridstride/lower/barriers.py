@@ -7,8 +7,8 @@ from llvmlite import ir
 from gridstride.ir.nodes import Arg, Op
 from gridstride.lower import checking
 from gridstride.lower.emitter import I32, Emitter
-from gridstride.lower.values import uniform
 from gridstride.lower.records import WARP
+from gridstride.lower.values import uniform
 from gridstride.passes.analyse_shapes import UNIFORM
 
 SYNC, ARRIVE, AND, OR, POPC = range(5)

@@ -20,8 +20,8 @@ from gridstride.isa.types import ScalarType
 from gridstride.lower.algebra import shaped_result
 from gridstride.lower.lanes import Lanes, float_constant, scalar_type, vector_type
 from gridstride.lower.native import POINTER, splat, stack_slot
-from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
 from gridstride.lower.records import BLOCK, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER, Record
+from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
 from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, affine, combine
 from gridstride.passes.find_alignments import find_alignments
 from gridstride.passes.split_webs import Liveness

@@ -16,9 +16,9 @@ from gridstride.ir.nodes import Block, Const, Kind, Op
 from gridstride.lower import calls, checking, counting
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
+from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 from gridstride.lower.values import part_types
 from gridstride.passes.find_waiting import single_exit
-from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 
 RESUME_START, RESUME_WAITING = 0, 1
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.vector_memory import has_gather, has_scatter
 from gridstride.lower.records import (
     BLOCK,
     FAULT_BOUNDS,
@@ -22,6 +21,7 @@ from gridstride.lower.records import (
     WARP,
     WORKER,
 )
+from gridstride.lower.vector_memory import has_gather, has_scatter
 
 SPACE = {name: number for number, name in enumerate(SPACES)}
 

@@ -14,7 +14,6 @@ from llvmlite import ir
 
 from gridstride.lower.barriers import ARRIVE, OR, POPC
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.runtime import poll_body
 from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import (
     BARRIER,
@@ -32,6 +31,7 @@ from gridstride.lower.records import (
     YIELD,
     finding_code,
 )
+from gridstride.lower.runtime import poll_body
 
 FREE, RUNNING = 0, 1
 FINISHED, STALLED, ABORTED = 0, 1, 2

@@ -22,7 +22,19 @@ from gridstride.lower.counting import PER_BLOCK, PER_SITE
 from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
 from gridstride.lower.kernel import KernelCode, code_fingerprint
 from gridstride.lower.races import build_races
-from gridstride.lower.records import BLOCK, FAULT_INTERRUPTED, FINDING, FINDINGS_LIMIT, POOL, RACE, RUNTIME_FUNCTIONS, SCHEDULE, WARP, WORKER, Record
+from gridstride.lower.records import (
+    BLOCK,
+    FAULT_INTERRUPTED,
+    FINDING,
+    FINDINGS_LIMIT,
+    POOL,
+    RACE,
+    RUNTIME_FUNCTIONS,
+    SCHEDULE,
+    WARP,
+    WORKER,
+    Record,
+)
 from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
 from gridstride.machine.detectors import PLANES, RACES, quiet_sites, race_planes, read_findings, trusted_sites
@@ -31,8 +43,8 @@ from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
-from gridstride.machine.reserve import reserve
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
+from gridstride.machine.reserve import reserve
 from gridstride.passes.analyse_shapes import LaneLayout
 
 _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
