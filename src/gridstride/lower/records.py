@@ -179,6 +179,8 @@ SCHEDULE = Record(
     "finished:i64",  # workers that have no more blocks
     "workers:i32",
     "order:ptr",  # i64 a block: the order in which they start; null: ascending
+    "order_factor:i64",  # not zero: the order is (place * factor + shift) % total, where a table would be too long
+    "order_shift:i64",
     "warp_order:ptr",  # i32 a warp: the order in which a block's warps run; null: ascending
     "last_alive:i32",  # lanes of a block's last warp
     "threads:i32",  # of one block

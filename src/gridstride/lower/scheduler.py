@@ -520,7 +520,7 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
     f = NativeFunction(module, "run", "i32", ["ptr", "ptr", "ptr"])
     worker, schedule, pool = f.args
     total = f.get(SCHEDULE, schedule, "total")
-    order = f.get(SCHEDULE, schedule, "order")
+    order, factor = f.get(SCHEDULE, schedule, "order"), f.get(SCHEDULE, schedule, "order_factor")
     first, stride = f.get(POOL, pool, "first"), f.get(POOL, pool, "stride")
     limit = f.get(POOL, pool, "limit")
     exhausted, moved, busy = f.variable("i32", 0), f.variable("i32", 0), f.variable("i32", 0)
@@ -554,8 +554,14 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
                         linear.set(number)
                         with f.if_(order.to("i64").ne(0)):
                             linear.set(f.load("i64", order, number * 8))
+                        with f.if_(factor.ne(0)):
+                            linear.set((number * factor + f.get(SCHEDULE, schedule, "order_shift")) % total)
                         f.call(start, worker, schedule, block, linear.get())
                         moved.set(1)
+                        # a block counts as a loop iteration: grids end too when they are asked to
+                        left = f.add_to(WORKER, worker, "polls", -1)
+                        with f.if_((left - 1) >= 1 << 63):
+                            f.ret_if(poll_body(f, worker).ne(0), f.const("i32", 1))
                 f.break_if(f.get(BLOCK, block, "state").eq(FREE))
                 before = f.get(BLOCK, block, "progress")
                 result = f.call(run_block, worker, schedule, block)

@@ -14,6 +14,7 @@ from gridstride.lower.records import FAULTS, LOCAL_WINDOW, SHARED_WINDOW
 if TYPE_CHECKING:
     from gridstride.machine.launch import RecordView, _Launch
 
+FAR = 1 << 32  # bytes from a buffer at which an address no longer has to do with it
 _CODES = {
     "out-of-bounds": "GS101",
     "misaligned": "GS102",
@@ -132,7 +133,7 @@ def _element(run: _Launch, space: str, size: int, address: int, names: Mapping[i
     if space in ("shared", "local"):
         return space, address // max(size, 1), 0
     allocation = run.memory.find(address) or run.memory.nearest(address)
-    if allocation is None:
+    if allocation is None or not allocation.address - FAR < address < allocation.address + allocation.size + FAR:
         return None, None, 0
     name = names.get(allocation.address) or allocation.name or f"{allocation.address:#x}"
     return name, (address - allocation.address) // max(size, 1), allocation.size // max(size, 1)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from gridstride.machine.reserve import reserve
 from gridstride.passes.analyse_shapes import LaneLayout
 
 _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
+MAX_ORDER = 1 << 22  # blocks whose order is a table
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 MARGIN = 4096  # readable bytes around shared and local memory
 GRID_WORKSPACE_BYTES = 8
@@ -60,7 +61,7 @@ MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pag
 @dataclass(frozen=True)
 class LaunchOptions:
     """seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
-    budget: most loop iterations of one worker, None: no limit."""
+    budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
 
     seed: int | None = None
     threads: int | None = None
@@ -367,9 +368,12 @@ class _Launch:
         schedule["merge"], schedule["merge_count"] = self.merge.ctypes.data, len(self.code.merge)
         if self.options.seed is not None:
             rng = np.random.default_rng(self.options.seed)
-            self.block_order = rng.permutation(self.blocks).astype(np.int64)
+            if self.blocks <= MAX_ORDER:
+                self.block_order = rng.permutation(self.blocks).astype(np.int64)
+                schedule["order"] = self.block_order.ctypes.data
+            else:
+                schedule["order_factor"], schedule["order_shift"] = _affine_order(self.blocks, rng)
             self.warp_order = rng.permutation(shape.warps).astype(np.int32)
-            schedule["order"] = self.block_order.ctypes.data
             schedule["warp_order"] = self.warp_order.ctypes.data
         return schedule
 
@@ -517,3 +521,16 @@ def _start(threads: list[threading.Thread], stack: int) -> None:
             raise LaunchError(f"there is no room for a stack of {stack >> 20:,} MB, which this kernel's code needs on the processor") from None
         finally:
             threading.stack_size(before)
+
+
+def _affine_order(blocks: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Factor and shift of a permutation of more blocks than a table could hold. A factor has no divisor in common with
+    them, and the products fit 63 bits."""
+    shift = int(rng.integers(blocks >> 1))
+    most = ((1 << 63) - blocks) // blocks
+    if most < 4:
+        return 1, shift
+    factor = int(rng.integers(2, min(most, blocks)))
+    while gcd(factor, blocks) != 1:
+        factor -= 1
+    return factor, shift

@@ -89,8 +89,10 @@ class _Checker:
     def video(self) -> None:
         """Three or four operands of 32 bits, of which those after the first may be parts of registers."""
         operands = self.at.operands
-        if len(operands) not in (3, 4):
-            self.fail(f"it takes a destination and two or three operands, not {len(operands)}")
+        most = 1 + sum(token != "imm?" for token in self.form.operation.arguments)
+        least = most - sum(token not in ("imm", "imm?") and token.endswith("?") for token in self.form.operation.arguments)
+        if not least <= len(operands) <= most:
+            self.fail(f"it takes {least} operands, not {len(operands)}")
         if isinstance(operands[0], ptx.Part):
             self.register(operands[0].register, TYPES["b32"])
         else:
