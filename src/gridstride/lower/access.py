@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gridstride.ir.nodes import AddressOf, Const, Op, Reg
+from gridstride.ir.nodes import AddressOf, Op, Reg
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.lanes import scalar_type, vector_type
 from gridstride.lower.native import POINTER
@@ -385,13 +385,23 @@ def either(
         incoming.append((values, b.block))
         b.branch(meet)
     b.position_at_end(meet)
-    merged = []
+    merged: list[ir.Value] = []
     for k, first in enumerate(incoming[0][0]):
         phi = b.phi(first.type)
         for values, block in incoming:
             phi.add_incoming(values[k], block)
         merged.append(phi)
     return merged
+
+
+def either_way(e: Emitter, condition: ir.Value, fast: Callable[[], None], slow: Callable[[], None], likely: bool = True) -> None:
+    """`either` for ways that give no values."""
+
+    def nothing(way: Callable[[], None]) -> list[ir.Value]:
+        way()
+        return []
+
+    either(e, condition, lambda: nothing(fast), lambda: nothing(slow), likely)
 
 
 # ---- loads -----------------------------------------------------------------------------------------------------
@@ -402,12 +412,9 @@ def load(e: Emitter, op: Op) -> None:
     t = target_of(e, op)
     watch(e, t, [])
     if t.address.shape == UNIFORM and t.space != "local" and not _per_lane(e, op):
-        elements = _load_uniform(e, t)
-        make = uniform
+        _set_elements(e, op, t, _load_uniform(e, t), uniform)
     else:
-        elements = _load_lanes(e, t)
-        make = varying
-    _set_elements(e, op, t, elements, make)
+        _set_elements(e, op, t, _load_lanes(e, t), varying)
 
 
 def combines(t: Target) -> bool:
@@ -612,12 +619,12 @@ def store(e: Emitter, op: Op) -> None:
     if affine is not None:
         rows, ok = affine
         rows = _on_host(e, t, rows)
-        either(e, ok, lambda: _done(store_rows(e, rows, vectors)), lambda: _done(_slow_store(e, t, vectors)))
+        either_way(e, ok, lambda: store_rows(e, rows, vectors), lambda: _slow_store(e, t, vectors))
         return
     indexed = _index_range(e, t)
     if indexed is not None:
         ix, ok = indexed
-        either(e, ok, lambda: _done(_store_indexed(e, t, ix, vectors)), lambda: _done(_slow_store(e, t, vectors)))
+        either_way(e, ok, lambda: _store_indexed(e, t, ix, vectors), lambda: _slow_store(e, t, vectors))
         return
     if t.space == "shared" and has_gather():
 
@@ -627,13 +634,9 @@ def store(e: Emitter, op: Op) -> None:
             for k, vector in enumerate(vectors):
                 scatter_indexed(e, vector, pointer(e, base, t.bits // 8 * k), offsets, e.active, e.active_lanes)
 
-        either(e, shared_lanes_ok(e, t), lambda: _done(lanes()), lambda: _done(_slow_store(e, t, vectors)))
+        either_way(e, shared_lanes_ok(e, t), lanes, lambda: _slow_store(e, t, vectors))
         return
     _slow_store(e, t, vectors)
-
-
-def _done(_: None) -> list[ir.Value]:
-    return []
 
 
 def _store_uniform(e: Emitter, t: Target, values: list[Value]) -> None:
@@ -665,7 +668,7 @@ def _store_indexed(e: Emitter, t: Target, ix: Indexed, vectors: list[ir.Value]) 
         extended = e.b.sext(first, I64) if ix.signed else e.b.zext(first, I64)
         masked_store(e, vectors[0], pointer(e, ix.base, _times(e, extended, size)), e.active_lanes)
 
-    either(e, consecutive, lambda: _done(line()), lambda: _done(one_by_one()), likely=False)
+    either_way(e, consecutive, line, one_by_one, likely=False)
 
 
 def _store_local(e: Emitter, t: Target, vectors: list[ir.Value]) -> None:
@@ -681,4 +684,4 @@ def _store_local(e: Emitter, t: Target, vectors: list[ir.Value]) -> None:
             for half, word in enumerate(words):
                 masked_store(e, word, pointer(e, place, 128 * half), e.active_lanes)
 
-    either(e, ok, lambda: _done(rows()), lambda: _done(_slow_store(e, t, vectors)))
+    either_way(e, ok, rows, lambda: _slow_store(e, t, vectors))

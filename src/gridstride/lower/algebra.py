@@ -8,7 +8,7 @@ from gridstride.ir.nodes import Const, Op
 from gridstride.isa.addresses import cvta_offset
 from gridstride.lower.lanes import scalar_type
 from gridstride.lower.values import Value, ValueBuilder
-from gridstride.passes.analyse_shapes import Shape, added, scaled, wide
+from gridstride.passes.analyse_shapes import Shape, scaled, wide
 
 
 def shaped_result(values: ValueBuilder, op: Op, args: list[Value], shape: Shape) -> Value:
@@ -64,10 +64,10 @@ def _product(values: ValueBuilder, op: Op, args: list[Value], shape: Shape, wide
     if shape.kind == "uniform":
         left, right = args[0].parts[0], args[1].parts[0]
         if widening:
-            target = scalar_type(f"i{int(args[0].type[1:]) * 2}")
+            product = f"i{int(args[0].type[1:]) * 2}"
             extend = b.sext if signed else b.zext
-            left, right = extend(left, target), extend(right, target)
-            return Value(shape, f"i{target.width}", (b.mul(left, right),))
+            left, right = extend(left, scalar_type(product)), extend(right, scalar_type(product))
+            return Value(shape, product, (b.mul(left, right),))
         return Value(shape, args[0].type, (b.mul(left, right),))
     if widening:
         value = args[1] if isinstance(op.args[0], Const) and not isinstance(op.args[1], Const) else args[0]
@@ -80,5 +80,3 @@ def _product(values: ValueBuilder, op: Op, args: list[Value], shape: Shape, wide
 def _wide(value: Value, shape: Shape) -> Value:
     return Value(shape, "i64", (ir.Constant(ir.IntType(64), 0), *value.parts))
 
-
-assert added

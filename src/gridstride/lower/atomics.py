@@ -63,7 +63,7 @@ def _combined(e: Emitter, name: str, kind: ScalarType, vector: ir.Value) -> ir.V
 def _function(module: ir.Module, name: str, kind: ScalarType, returns: bool, flush: bool) -> ir.Function:
     """(worker, host addresses, mask, operand…) -> old values (zeros unless `returns`)."""
     full = f"atomic_{name}_{kind.name}{'' if returns else '_red'}{'_ftz' if flush else ''}"
-    known = module.globals.get(full)
+    known: ir.Function | None = module.globals.get(full)
     if known is not None:
         return known
     bits, lane_type = kind.bits, f"i{kind.bits}"

@@ -88,7 +88,8 @@ def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[i
     zero = ir.Constant(vector_type("i32"), None)
     for offset in range(0, t.bytes, WORD):
         size = min(WORD, t.bytes)
-        value, known = zero, 0
+        value: ir.Value = zero
+        known = 0
         if op.kind is Kind.STORE and t.bits == 32 and not flags:
             value, known = values[offset // WORD], 2
         how = int(writes) | known | size << 8 | flags

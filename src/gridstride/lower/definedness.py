@@ -8,12 +8,12 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
-from gridstride.isa.definedness import BYTES, COMPUTED
+from gridstride.isa.reference_definedness import BYTES, COMPUTED
 from gridstride.lower.access import Target, resolved, target_of, word_by_word
 from gridstride.lower.checking import note_lanes
-from gridstride.lower.emitter import I32, I64, Emitter
+from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.records import BLOCK, WARP, WORKER
+from gridstride.lower.records import BLOCK, WORKER
 from gridstride.lower.values import varying
 
 NEVER, COPIED = 0xFF, 0x01
@@ -31,6 +31,7 @@ def lower(e: Emitter, op: Op) -> None:
             if result is not None:
                 e.set(result, varying("i32", value), op)
         return
+    values: list[ir.Value]
     if all(a == Const(0) for a in op.args[1:]):
         values = [e.values.warp.const("i32", 0)] * len(op.args[1:])
     else:
@@ -100,7 +101,7 @@ def _load(e: Emitter, t: Target) -> list[ir.Value]:
     for pieces in _places(e, t):
         total: ir.Value | None = None
         for number, (places, size) in enumerate(pieces):
-            value = e.b.call(_reader(e.module, size), [places, e.active])
+            value: ir.Value = e.b.call(_reader(e.module, size), [places, e.active])
             if number:
                 value = e.b.shl(value, e.values.warp.const("i32", number * size))
             total = value if total is None else e.b.or_(total, value)
@@ -123,7 +124,7 @@ def _store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
 def _reader(module: ir.Module, size: int) -> ir.Function:
     """(shadow addresses, mask) -> a bit for each of `size` bytes that is undefined."""
     name = f"defined_load_{size}"
-    known = module.globals.get(name)
+    known: ir.Function | None = module.globals.get(name)
     if known is not None:
         return known
     f = NativeFunction(module, name, "32xi32", ["32xi64", "i32"], attributes=("noinline",))
@@ -153,7 +154,7 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
 def _writer(module: ir.Module, size: int) -> ir.Function:
     """(shadow addresses, mask, companions): bytes become defined, or copies of something undefined."""
     name = f"defined_store_{size}"
-    known = module.globals.get(name)
+    known: ir.Function | None = module.globals.get(name)
     if known is not None:
         return known
     f = NativeFunction(module, name, "void", ["32xi64", "i32", "32xi32"], attributes=("noinline",))
@@ -173,12 +174,9 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
         value = f.load("i32", Native(f, source.slot), lane.to("i64") * 4)
         total = f.const(f"i{size * 8}", 0)
         for k in range(size):
-            byte = ((value >> k) & 1).to(f"i{size * 8}") if size > 4 else ((value >> k) & 1).to(f"i{size * 8}")
+            byte = ((value >> k) & 1).to(f"i{size * 8}")
             total = total | ((byte * COPIED) << (8 * k))
         f.store(total, at.to("ptr"), align=1)
     f.ret()
     return f.function
 
-
-assert WARP
-assert I32

@@ -9,6 +9,7 @@ Control flow is in `flow.py`, memory in `access.py`, atomics in `atomics.py`.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 
@@ -80,7 +81,7 @@ class Emitter:
         self.checks = checks
         self.orders = False  # fences and what they order are told to the host
         self.alive_slot: ir.Value | None = None  # set by the flow: lanes that have not ended
-        self.frame = self.warp  # where saved registers are relative to
+        self.frame: ir.Value = self.warp  # where saved registers are relative to
         if stack:
             start = self.field(self.initial, WARP, self.warp, "frame")
             self.frame = self.initial.gep(self.warp, [start], source_etype=I8)
@@ -295,7 +296,7 @@ class Emitter:
             width = arg.float_width or int(type_[1:])
             raw = (arg.bits & ((1 << width) - 1)).to_bytes(width // 8, "little")
             real = struct.unpack("<f" if width == 32 else "<d", raw)[0]
-            if real != real:  # keep a NaN's bits
+            if math.isnan(real):  # keep a NaN's bits
                 bits = arg.bits if width == int(type_[1:]) else 0x7FFFFFFF
                 return ir.Constant(scalar_type(f"i{type_[1:]}"), bits & ((1 << int(type_[1:])) - 1)).bitcast(scalar_type(type_))
             return float_constant(type_, real)
@@ -314,7 +315,7 @@ class Emitter:
 
     # ---- NaN payloads ----------------------------------------------------------------------------------------
 
-    def _dirty_registers(self) -> set[int]:
+    def _dirty_registers(self) -> frozenset[int]:
         """f32 registers that only f32 arithmetic assigns: their NaNs are made canonical where bits can be seen."""
         clean: set[int] = set()
         dirty: set[int] = set()
@@ -327,7 +328,7 @@ class Emitter:
                         dirty.add(result)
                     elif not (op.kind is Kind.MOVE and len(op.args) == 1 and isinstance(op.args[0], Const)):
                         clean.add(result)
-        return {r for r in dirty - clean if self.function.types[r].bits == 32}
+        return frozenset(r for r in dirty - clean if self.function.types[r].bits == 32)
 
     def observed(self, arg: Arg, type_: str) -> Value:
         """`read`, for whoever can see the bits of a NaN."""
@@ -369,6 +370,7 @@ class Emitter:
             (a.parts[0] if is_uniform else self.values.vector(a)) if isinstance(a, Value) else a
             for a in (*args, *[None] * (len(entry.arguments) - len(args)))
         ]
+        assert entry.lower is not None  # what computes has a lowering; only effects have an entry of their own
         produced = entry.lower(lanes, form, *inputs)
         outputs = produced if isinstance(produced, tuple) else (produced,)
         for result, output, token in zip(op.results, outputs, entry.results, strict=False):

@@ -127,7 +127,7 @@ class Flow:
 
     def _enter(self, block: Block) -> None:
         e, k = self.e, block.index
-        active = e.b.load(self.active, typ=I32)
+        active: ir.Value = e.b.load(self.active, typ=I32)
         if k in self.waiting:
             active = e.b.or_(active, e.b.load(self.waiting[k], typ=I32))
             e.b.store(active, self.active)
@@ -329,7 +329,6 @@ class Flow:
 
     def _suspend(self, op: Op, block: Block) -> None:
         """A barrier: everything before it in the block is done; the rest is the target block."""
-        e = self.e
         target = block.targets[0].index
         if op.form is not None and op.form.operation.opcode == "call":
             calls.call(self, op, block)
@@ -440,7 +439,7 @@ class Flow:
         builder is left where there is none."""
         e, b = self.e, self.e.b
         frame = e.field(b, WORKER, e.worker, "frame_bytes")
-        following = b.gep(e.warp, [frame], source_etype=I8)
+        following: ir.Value = b.gep(e.warp, [frame], source_etype=I8)
         index = b.add(e.field(b, WARP, e.warp, "index"), ir.Constant(I32, 1))
         last = b.icmp_unsigned("==", index, e.field(b, BLOCK, e.block, "warp_count"))
         if wrap:
@@ -494,7 +493,7 @@ class Flow:
                     value = b.load(at, typ=kind, align=64 if isinstance(kind, ir.VectorType) else None)
                 b.store(value, slot)
         for k in waits:
-            lanes = b.load(b.gep(e.frame, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32)
+            lanes: ir.Value = b.load(b.gep(e.frame, [ir.Constant(I64, self.wait_places[k])], source_etype=I8), typ=I32)
             if e.stack:  # those that have become a group of their own, or have ended, are no longer here
                 lanes = b.and_(lanes, b.and_(e.field(b, WARP, e.warp, "lanes"), b.not_(e.field(b, WARP, e.warp, "exited"))))
             b.store(lanes, self.waiting[k])
@@ -504,9 +503,7 @@ def _bytes(kind: ir.Type) -> int:
     if kind == MASK_TYPE:
         return 4
     if isinstance(kind, ir.VectorType):
-        element = kind.element
-        size = {ir.FloatType: 4, ir.DoubleType: 8}.get(type(element)) or element.width // 8
-        return max(64, size * kind.count)
+        return max(64, _bytes(kind.element) * kind.count)
     if isinstance(kind, ir.IntType):
         return max(1, kind.width // 8)
     return 8 if isinstance(kind, ir.DoubleType | ir.PointerType) else 4

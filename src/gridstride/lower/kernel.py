@@ -342,7 +342,7 @@ def _constant_over_launch(e: Emitter, op: Op) -> Any:
         if isinstance(base, AddressOf) and base.space == "param":
             size = op.access.element.bytes
             offset = e.symbols.parameter_offsets[base.name] + base.offset
-            if 0 <= offset and offset + size <= e.symbols.parameter_bytes and offset % size == 0:
+            if offset >= 0 and offset + size <= e.symbols.parameter_bytes and offset % size == 0:
                 start = e.once("parameters", _worker(), e.worker, "parameters")
                 place = e.prologue.gep(start, [ir.Constant(ir.IntType(64), offset)], source_etype=ir.IntType(8))
                 loaded = e.prologue.load(place, typ=scalar_type(f"i{size * 8}"), align=size)

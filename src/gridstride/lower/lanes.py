@@ -17,14 +17,14 @@ _SCALARS: dict[str, ir.Type] = {
     "f64": ir.DoubleType(),
     **{f"i{n}": ir.IntType(n) for n in (1, 8, 16, 32, 64, 128)},
 }
-_VECTORS: dict[tuple[str, int], ir.Type] = {}
+_VECTORS: dict[tuple[str, int], ir.VectorType] = {}
 
 
 def scalar_type(name: str) -> ir.Type:
     return _SCALARS[name] if name in _SCALARS else ir.IntType(int(name[1:]))
 
 
-def vector_type(name: str, width: int = WARP) -> ir.Type:
+def vector_type(name: str, width: int = WARP) -> ir.VectorType:
     key = (name, width)
     if key not in _VECTORS:
         _VECTORS[key] = ir.VectorType(scalar_type(name), width)

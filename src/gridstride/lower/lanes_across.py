@@ -13,7 +13,7 @@ from gridstride.ir.nodes import Arg, Const, Op
 from gridstride.isa.registry import lookup
 from gridstride.lower.calls import first_active
 from gridstride.lower.checking import check_membership, check_shuffle
-from gridstride.lower.emitter import I32, I64, Emitter
+from gridstride.lower.emitter import I32, Emitter
 from gridstride.lower.lanes import vector_type
 from gridstride.lower.native import Native, NativeFunction, stack_slot
 from gridstride.lower.values import Value, canonical_nan, uniform, varying
@@ -216,8 +216,8 @@ def reduce(e: Emitter, op: Op) -> None:
         result = f.variable("32xi32", values)
         with f.each_lane(lanes) as lane:
             mask = f.load("i32", Native(f, stored.slot), lane.to("i64") * 4)
-            chosen = mask.to("32xi1").select(values, f.const("32xi32", neutral & 0xFFFFFFFF))
-            total = f.intrinsic(f"llvm.vector.reduce.{intrinsic}.v32i32", "i32", chosen)
+            named = mask.to("32xi1").select(values, f.const("32xi32", neutral & 0xFFFFFFFF))
+            total = f.intrinsic(f"llvm.vector.reduce.{intrinsic}.v32i32", "i32", named)
             f.store(total, Native(f, result.slot), lane.to("i64") * 4)
         f.ret(result.get())
     e.set(op.results[0], varying("i32", e.b.call(function, [value, members.parts[0], e.active])), op)
@@ -256,5 +256,3 @@ def vector_reduce(e: Emitter, name: str, vector: ir.Value) -> ir.Value:
         function = ir.Function(e.module, ir.FunctionType(ir.IntType(bits), [vector.type]), full)
     return e.b.call(function, [vector])
 
-
-assert I64

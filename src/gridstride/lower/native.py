@@ -12,7 +12,7 @@ Integers are unsigned unless a method says otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
 
@@ -125,9 +125,7 @@ class Native:
             return self._make(b.ptrtoint(self.v, target))
         if isinstance(source, ir.VectorType) != isinstance(target, ir.VectorType):
             return self._make(b.bitcast(self.v, target))
-        narrow = source.element if isinstance(source, ir.VectorType) else source
-        wide = target.element if isinstance(target, ir.VectorType) else target
-        return self._make(b.zext(self.v, target) if wide.width > narrow.width else b.trunc(self.v, target))
+        return self._make(b.zext(self.v, target) if _bits(target) > _bits(source) else b.trunc(self.v, target))
 
 
 class Variable:
@@ -254,7 +252,7 @@ class NativeFunction:
         self.b.position_at_end(after)
 
     @contextmanager
-    def if_else(self, condition: Native) -> Iterator[tuple[object, object]]:
+    def if_else(self, condition: Native) -> Iterator[tuple[AbstractContextManager[ir.Block], AbstractContextManager[ir.Block]]]:
         with self.b.if_else(condition.v) as (then, otherwise):
             yield then, otherwise
 
@@ -315,6 +313,13 @@ class NativeFunction:
         self.b.position_at_end(out)
         self.ret(value)
         self.b.position_at_end(stay)
+
+
+def _bits(type_: ir.Type) -> int:
+    """Of an integer, or of each in a vector of them."""
+    element = type_.element if isinstance(type_, ir.VectorType) else type_
+    assert isinstance(element, ir.IntType)
+    return element.width
 
 
 def stack_slot(b: ir.IRBuilder, type_: ir.Type, align: int | None = None) -> ir.Value:

@@ -190,13 +190,13 @@ def _merge(module: ir.Module, others: ir.Function) -> ir.Function:
     f.ret_if(entries.eq(0))
     with f.count_to(total) as k:
         warp = first + k.to("i64") * frame
-        with f.if_(f.get(WARP, warp, "index").eq(index) & f.get(WARP, warp, "state").eq(RUNNABLE) & (f.get(WARP, warp, "resume") > 1)):
-            with f.count_to(total) as j:
-                other = first + j.to("i64") * frame
-                same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(RUNNABLE)
-                with f.if_((j > k) & same & f.get(WARP, other, "resume").eq(f.get(WARP, warp, "resume"))):
-                    _take_over(f, warp, other, table, entries)
-                    f.add_to(BLOCK, block, "live_threads", 0xFFFFFFFF)
+        able = f.get(WARP, warp, "index").eq(index) & f.get(WARP, warp, "state").eq(RUNNABLE) & (f.get(WARP, warp, "resume") > 1)
+        with f.if_(able), f.count_to(total) as j:
+            other = first + j.to("i64") * frame
+            same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(RUNNABLE)
+            with f.if_((j > k) & same & f.get(WARP, other, "resume").eq(f.get(WARP, warp, "resume"))):
+                _take_over(f, warp, other, table, entries)
+                f.add_to(BLOCK, block, "live_threads", 0xFFFFFFFF)
     f.call(others, schedule, block, index)
     f.ret()
     return f.function
@@ -214,10 +214,9 @@ def _take_over(f: NativeFunction, warp: Native, other: Native, table: Native, en
         with f.if_(size.eq(0)):
             mixed = (f.load("i32", warp, place) & ~lanes) | (f.load("i32", other, place) & lanes)
             f.store(mixed, warp, place)
-        with f.if_(size.ne(0)):
-            with f.each_lane(lanes) as lane:
-                at = place + lane.to("i64") * size
-                f.intrinsic("llvm.memcpy.p0.p0.i64", "void", warp + at, other + at, size, f.const("i1", 0))
+        with f.if_(size.ne(0)), f.each_lane(lanes) as lane:
+            at = place + lane.to("i64") * size
+            f.intrinsic("llvm.memcpy.p0.p0.i64", "void", warp + at, other + at, size, f.const("i1", 0))
 
 
 def _check_barrier(module: ir.Module) -> ir.Function:
@@ -228,13 +227,12 @@ def _check_barrier(module: ir.Module) -> ir.Function:
     chosen, other = f.variable("i64", 0), f.variable("i64", 0)
     with f.count_to(f.get(BLOCK, block, "context_count")) as k:
         warp = first + k.to("i64") * frame
-        with f.if_(f.get(WARP, warp, "state").eq(BARRIER)):
-            with f.if_else(chosen.get().eq(0)) as (one, more):
-                with one:
-                    chosen.set(warp.to("i64"))
-                with more:
-                    differs = f.get(WARP, warp, "site").ne(f.get(WARP, chosen.get().to("ptr"), "site"))
-                    other.set(differs.select(warp.to("i64"), other.get()))
+        with f.if_(f.get(WARP, warp, "state").eq(BARRIER)), f.if_else(chosen.get().eq(0)) as (one, more):
+            with one:
+                chosen.set(warp.to("i64"))
+            with more:
+                differs = f.get(WARP, warp, "site").ne(f.get(WARP, chosen.get().to("ptr"), "site"))
+                other.set(differs.select(warp.to("i64"), other.get()))
     here = chosen.get().to("ptr")
     thread = f.get(WARP, here, "index") * 32 + f.first_lane(f.get(WARP, here, "active"))
     elsewhere, worked, early = other.get().ne(0), f.get(BLOCK, block, "ended_after_work").ne(0), f.get(BLOCK, block, "ended_early").ne(0)
@@ -286,9 +284,9 @@ def _release_barriers(module: ir.Module, merge: ir.Function, check: ir.Function)
             f.call(check, worker, schedule, block)
         with f.if_(Native(f, complete)):
             _let_go(f, schedule, block, number, released)
-    with f.if_(released.get().ne(0) & (count > f.get(SCHEDULE, schedule, "warps"))):
-        with f.count_to(f.get(SCHEDULE, schedule, "warps")) as k:
-            f.call(merge, schedule, block, k)
+    split = count > f.get(SCHEDULE, schedule, "warps")
+    with f.if_(released.get().ne(0) & split), f.count_to(f.get(SCHEDULE, schedule, "warps")) as k:
+        f.call(merge, schedule, block, k)
     f.ret(released.get())
     return f.function
 
@@ -590,13 +588,12 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
             change_steps(lambda old: (old >> STUCK_BITS).eq(step).select(old + 1, old))
         with f.if_(stuck.get().ne(0)):
             left = f.get(SCHEDULE, schedule, "workers").to("i64") - add("finished", 0)
-            with f.if_(add("steps", 0).eq((step << STUCK_BITS) | left)):
-                with f.count_to(opened) as k:
-                    block = first + k.to("i64") * stride
-                    with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
-                        _deadlock(f, worker, block)
-                        f.ret(1)
-                        f.b.position_at_end(f.block("dead"))
+            with f.if_(add("steps", 0).eq((step << STUCK_BITS) | left)), f.count_to(opened) as k:
+                block = first + k.to("i64") * stride
+                with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
+                    _deadlock(f, worker, block)
+                    f.ret(1)
+                    f.b.position_at_end(f.block("dead"))
     change_steps(lambda old: (old | STUCK_MASK) + 1)  # before it is counted: what it did last is a step
     add("finished", 1)
     f.ret(0)

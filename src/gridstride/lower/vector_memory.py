@@ -149,14 +149,14 @@ def load_rows(e: Emitter, rows: Rows, bits: int, count: int) -> list[ir.Value]:
     if count == 1 and rows.step == 0 and rows.row is not None and repeat <= 4:
         parts = []
         for r in range(repeat):
-            at = pointer(e, rows.base, e.b.mul(rows.row, ir.Constant(I64, r)) if r else 0)
+            at = pointer(e, rows.base, e.b.mul(rows.row, ir.Constant(I64, r)) if r and rows.row is not None else 0)
             one = e.b.load(at, typ=scalar_type(f"i{bits}"), align=size)
             parts.append(_shuffle(e, e.b.insert_element(ir.Constant(vector_type(f"i{bits}", width), ir.Undefined), one, ir.Constant(I32, 0)), [0] * width))
         return [_concat(e, parts)]
     if count == 1 and rows.step == size and repeat <= 4:
         parts = []
         for r in range(repeat if rows.row is not None else 1):
-            at = pointer(e, rows.base, e.b.mul(rows.row, ir.Constant(I64, r)) if r else 0)
+            at = pointer(e, rows.base, e.b.mul(rows.row, ir.Constant(I64, r)) if r and rows.row is not None else 0)
             parts.append(e.b.load(at, typ=vector_type(f"i{bits}", width), align=size))
         return [_concat(e, parts if rows.row is not None else parts * repeat)]
     return [
@@ -170,7 +170,7 @@ def _load_line(e: Emitter, rows: Rows, bits: int, count: int) -> list[ir.Value]:
     if count == 1 and step == size:
         return [masked_load(e, at, bits, e.active_lanes)]
     span = 31 * step + size * count
-    if 0 < step and step % size == 0 and span <= MAX_SPAN and step // size <= 8:
+    if step > 0 and step % size == 0 and span <= MAX_SPAN and step // size <= 8:
         elements = -(-span // size)
         elements = -(-elements // 32) * 32
         whole = e.b.load(at, typ=vector_type(f"i{bits}", elements), align=size)

@@ -91,7 +91,7 @@ class HostRequests:
                 else:
                     for lane in lanes:
                         self._free(worker, block, warp, site, lane, arguments[0][lane])
-        except Exception as error:  # nothing may leave a foreign function's callback
+        except Exception as error:  # noqa: BLE001 - nothing may leave a foreign function's callback
             self.assertion = f"a request of the kernel failed: {error}"
             _fault(worker, block, warp, site, FAULT_ASSERT, mask & 0xFFFFFFFF)
         return 0

@@ -7,6 +7,8 @@ lanes together again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gridstride.ir.nodes import Block, Function, Kind, Op
 from gridstride.isa.registry import lookup
 
@@ -22,6 +24,10 @@ def find_waiting(blocks: list[Block], divergent: set[int], latches: set[int]) ->
     """For each block the later blocks at which lanes may be waiting while it runs."""
     pending: list[set[int]] = [set() for _ in blocks]
 
+    def any_news(steps: Iterable[bool]) -> bool:
+        """`any` that takes every step, for what it notes, even after one that brought news."""
+        return True in list(steps)
+
     def runs(block: int, among: set[int]) -> bool:
         """Note that `block` may run while lanes wait at later ones of `among`; whether that is news."""
         new = {k for k in among if k > block} - pending[block]
@@ -29,7 +35,7 @@ def find_waiting(blocks: list[Block], divergent: set[int], latches: set[int]) ->
         return bool(new)
 
     def handed_over(waiting: set[int]) -> bool:
-        return any([runs(k, waiting) for k in waiting])
+        return any_news(runs(k, waiting) for k in waiting)
 
     def edge(i: int, target: int, waiting: set[int]) -> bool:
         if any(i < k < target for k in waiting):  # whoever would jump over waiting lanes waits too
@@ -51,9 +57,9 @@ def find_waiting(blocks: list[Block], divergent: set[int], latches: set[int]) ->
                     waiting = waiting | {stay[1]}
                     changed |= edge(i, stay[0], waiting) | handed_over(waiting)
                 else:
-                    changed |= any([edge(i, t, waiting) for t in stay]) | handed_over(waiting)
+                    changed |= any_news(edge(i, t, waiting) for t in stay) | handed_over(waiting)
             elif targets:
-                changed |= any([edge(i, t, waiting) for t in targets])
+                changed |= any_news(edge(i, t, waiting) for t in targets)
             else:
                 changed |= handed_over(waiting)
     return pending

@@ -170,10 +170,10 @@ def _layout(entry: Block, loops: list[Loop]) -> list[Block]:
             _, key = heapq.heappop(ready)
             unit = units[key]
             placed += [unit] if isinstance(unit, Block) else place(unit)
-            for other in follow[key]:
-                degree[other] -= 1
-                if degree[other] == 0:
-                    heapq.heappush(ready, (priority(other), other))
+            for after in follow[key]:
+                degree[after] -= 1
+                if degree[after] == 0:
+                    heapq.heappush(ready, (priority(after), after))
         return placed
 
     return place(None)

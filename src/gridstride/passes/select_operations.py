@@ -394,9 +394,9 @@ class Selector(CallSelection):
         words = at.opcode.split(".")[1:]
         space, ordering, scope, count = "generic", "weak", "gpu", 1
         for word in words:
-            base = word.split("::", 1)[0]
-            if base in _SPACES:
-                space = base
+            name = word.split("::", 1)[0]
+            if name in _SPACES:
+                space = name
                 if word == "shared::cluster":
                     raise UnsupportedError(f"PTX line {at.line}: `{at.opcode}`: clusters are not supported yet")
             elif word in _ORDERINGS:

@@ -68,9 +68,9 @@ def _direct_target(module: ptx.Module, instruction: ptx.Instruction) -> str | No
 def _recursive(callees: dict[str, list[str]]) -> set[str]:
     """Functions that can reach themselves."""
     found = set()
-    for start in callees:
+    for start, called in callees.items():
         seen: set[str] = set()
-        stack = list(callees[start])
+        stack = list(called)
         while stack:
             name = stack.pop()
             if name == start:
@@ -111,9 +111,9 @@ def select_real_call(
         place = places[f"{number}"]
         if isinstance(actual, ptx.Symbol):
             name = s.actual_name(actual, at)
-            for (piece_name, offset, width), register in list(s.call_pieces.items()):
+            for (piece_name, offset, width), piece in list(s.call_pieces.items()):
                 if piece_name == name:
-                    _access(s, at, Kind.STORE, place + offset, width, Reg(register))
+                    _access(s, at, Kind.STORE, place + offset, width, Reg(piece))
         else:
             _access(s, at, Kind.STORE, place, formal.type.bytes, s.argument(actual, at))
     form = lookup("call.function")

@@ -9,7 +9,6 @@ be copied about); what counts is where an undefined value decides: a branch, an 
 from __future__ import annotations
 
 from gridstride.ir.nodes import Arg, Block, Const, Function, Kind, Op, Reg
-from gridstride.isa.definedness import COMPUTED
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import TYPES
 
@@ -241,5 +240,3 @@ class _Tracker:
             if result is not None and result in self.tainted:
                 self._any(op, self.companion(result))
 
-
-assert COMPUTED

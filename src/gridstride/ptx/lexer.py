@@ -129,9 +129,9 @@ class TokenStream:
 def parse_integer(token: str) -> int:
     text = token.rstrip("U")
     if text[:2] in ("0x", "0X"):
-        return int(text[2:], 16)
+        return int(text, 16)
     if text[:2] in ("0b", "0B"):
-        return int(text[2:], 2)
+        return int(text, 2)
     if len(text) > 1 and text[0] == "0":
         return int(text, 8)
     return int(text)

@@ -319,7 +319,7 @@ def _packed_real(kind: ScalarType, real: float) -> bytes:
 def parse_float(token: str) -> tuple[int, int]:
     """Bits and width of a floating-point constant."""
     if token[:2] in ("0f", "0F"):
-        return int(token[2:], 16), 32
+        return int(token[2:], 16), 32  # noqa: FURB166 - no prefix of Python's
     if token[:2] in ("0d", "0D"):
-        return int(token[2:], 16), 64
+        return int(token[2:], 16), 64  # noqa: FURB166
     return struct.unpack("<Q", struct.pack("<d", float(token)))[0], 64

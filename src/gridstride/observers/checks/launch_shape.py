@@ -164,9 +164,10 @@ def duplicate_work(use: IndexUse, kernel: str, grid: Dim3, block: Dim3, site: Si
         if extent > 1 and not use.threads(axis):
             repeats *= extent
             blind.append(f"threadIdx.{axis} ({extent:,} threads)")
+    # A kernel that tells no blocks apart may mean all of them to do the same (to arrive, to count); blocks that draw tickets have work of their own.
+    by_blocks = any(use.blocks(axis) for axis in AXES) and not use.tickets
     for axis, extent in zip(AXES, grid, strict=True):
-        # Blocks that draw tickets have work of their own without an index.
-        if extent > 1 and not use.blocks(axis) and not use.tickets:
+        if extent > 1 and by_blocks and not use.blocks(axis):
             repeats *= extent
             blind.append(f"blockIdx.{axis} ({extent:,} blocks)")
     if not blind:

@@ -64,3 +64,6 @@ def _add_site(entry: dict[str, Any], counts: Counts, site: int, opcode: str, unu
     words = max(1, size // _WORD) if space == "local" else 1  # local memory: one request a word
     entry["requests"] = entry.get("requests", 0) + executions * words
     entry["sectors"] = entry.get("sectors", 0) + first
+    if wavefronts:  # constant memory: distinct words; atomics: the most lanes on any one address
+        entry["wavefronts"] = entry.get("wavefronts", 0) + wavefronts
+        entry["ideal_wavefronts"] = entry.get("ideal_wavefronts", 0) + executions
