@@ -12,6 +12,7 @@ from gridstride.findings import Dim3, Finding, Site
 from gridstride.lower.records import FAULTS, LOCAL_WINDOW, SHARED_WINDOW
 
 if TYPE_CHECKING:
+    from gridstride.machine.memory import Allocation
     from gridstride.machine.launch import RecordView, _Launch
 
 FAR = 1 << 32  # bytes from a buffer at which an address no longer has to do with it
@@ -45,7 +46,7 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
     buffer: str | None = None
     index: int | None = None
     if code in ("out-of-bounds", "misaligned"):
-        space, what, buffer, index, advice = _address_story(run, code, opcode, space, size, address, names)
+        space, what, buffer, index, advice = _address_story(run, number, code, opcode, space, size, address, names)
     elif code == "deadlock":
         what = "no thread of the launch can go on: those that are left wait for something that nobody brings"
         advice = "let every thread of the block reach the same barrier, and let whatever a loop waits for be set by a thread that can run"
@@ -97,7 +98,7 @@ def _unravel(linear: int, extents: Dim3) -> Dim3:
 
 
 def _address_story(
-    run: _Launch, code: str, opcode: str, space: str, size: int, address: int, names: Mapping[int, str]
+    run: _Launch, number: int, code: str, opcode: str, space: str, size: int, address: int, names: Mapping[int, str]
 ) -> tuple[str, str, str | None, int | None, str]:
     """Space, sentence, buffer, element index and advice of a bad address."""
     verb = "writes" if opcode.startswith(("st", "red")) else "reads" if opcode.startswith("ld") else "updates"
@@ -109,7 +110,7 @@ def _address_story(
         else:
             space = "global"
     if code == "misaligned":
-        buffer, index, _ = _element(run, space, size, address, names)
+        buffer, index, _ = _element(run, number, space, size, address, names)
         what = f"{verb} {size} bytes at {space} address {address:#x}, which is not a multiple of {size}"
         return space, what + (f" (in `{buffer}`)" if buffer else ""), buffer, index, f"align the address to {size} bytes, or use narrower accesses"
     if space in ("shared", "local"):
@@ -121,19 +122,33 @@ def _address_story(
     if address < 65536:
         what = f"{verb} {size} bytes through a null pointer" + (f" (address {address:#x})" if address else "")
         return space, what, None, None, "pass a pointer to allocated memory, and test it before use"
-    buffer, index, elements = _element(run, space, size, address, names)
+    buffer, index, elements = _element(run, number, space, size, address, names)
     if buffer is None:
         return space, f"{verb} {size} bytes at address {address:#x}, where nothing is allocated", None, None, "check the pointer and the index it is used with"
     what = f"{verb} {size} bytes at `{buffer}`[{index:,}], outside its {elements:,} elements of {size} bytes"
     return space, what, buffer, index, "guard the access with the buffer's length, or make the buffer as large as the grid reaches"
 
 
-def _element(run: _Launch, space: str, size: int, address: int, names: Mapping[int, str]) -> tuple[str | None, int | None, int]:
+def _meant(run: _Launch, site: int) -> Allocation | None:
+    """The buffer that the access at `site` was meant for: the one of the pointer that its address was made from."""
+    if not 0 <= site < len(run.code.provenance):
+        return None
+    offset, variable, _ = run.code.provenance[site]
+    if offset == -2:
+        return run.program.globals(run.memory).get(variable)
+    if offset < 0:
+        return None
+    return run.memory.find(int.from_bytes(run.parameters[offset : offset + 8], "little"))
+
+
+def _element(run: _Launch, number: int, space: str, size: int, address: int, names: Mapping[int, str]) -> tuple[str | None, int | None, int]:
     """Name of the buffer that an address belongs to (or is nearest to), the element's index, and its elements."""
     if space in ("shared", "local"):
         return space, address // max(size, 1), 0
-    allocation = run.memory.find(address) or run.memory.nearest(address)
-    if allocation is None or not allocation.address - FAR < address < allocation.address + allocation.size + FAR:
-        return None, None, 0
+    allocation = _meant(run, number)
+    if allocation is None:
+        allocation = run.memory.find(address) or run.memory.nearest(address)
+        if allocation is None or not allocation.address - FAR < address < allocation.address + allocation.size + FAR:
+            return None, None, 0
     name = names.get(allocation.address) or allocation.name or f"{allocation.address:#x}"
     return name, (address - allocation.address) // max(size, 1), allocation.size // max(size, 1)
