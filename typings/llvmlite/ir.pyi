@@ -77,8 +77,7 @@ Undefined: _UndefinedType
 
 class Value:
     # Any, not Type: what a caller knows of it (that it is a vector, say) mypy cannot.
-    @property
-    def type(self) -> Any: ...
+    type: Any
     def get_reference(self) -> str: ...
 
 class Constant(Value):
