@@ -26,11 +26,11 @@ import numpy.typing as npt
 from llvmlite import ir
 
 import gridstride.isa.families  # noqa: F401  (fills the registry)
+from gridstride.isa.lanes import WARP, Lanes
 from gridstride.isa.registry import Form, lookup
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.isa.video import selector
 from gridstride.lower.host import compile_object, load_object
-from gridstride.lower.lanes import WARP, Lanes
 
 Bits = npt.NDArray[Any]
 

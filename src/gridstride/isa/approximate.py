@@ -8,10 +8,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.isa import reference_approximate as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import flush, rounded, rounded_flushed
 from gridstride.isa.special_unit import special
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gridstride.isa import reference_approximate as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import is_nan
 from gridstride.isa.special_unit import CANONICAL_NAN, SIGN, interpolate
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

@@ -6,9 +6,9 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import constant_lanes, elements, pack, smallest, unpack
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.logic import resize, shift_left, shift_right
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 _FALSE = ir.Constant(ir.IntType(1), 0)  # for LLVM's flag "zero is undefined"
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.multiply import low_or_high
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 _TYPES = "u32 s32 u64 s64"
 _Result = ir.Value | tuple[ir.Value, ir.Value]

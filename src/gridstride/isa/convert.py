@@ -7,10 +7,10 @@ from llvmlite import ir
 from gridstride.isa import reference_convert as reference
 from gridstride.isa.half import float32_to_odd
 from gridstride.isa.halfmath import error_signs, format_of, is_nan, narrow, step, widen
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import flush
 from gridstride.isa.types import ScalarType
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

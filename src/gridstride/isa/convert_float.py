@@ -12,9 +12,9 @@ from gridstride.isa.convert import float64_to_float32, saturate
 from gridstride.isa.float_formats import BF16, E4M3, E5M2, F16, F32, FORMATS, TF32, Format
 from gridstride.isa.half import float32_to_odd
 from gridstride.isa.halfmath import drop_low_bits, format_of, is_nan, narrow, round_into, widen
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import flush
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from gridstride.isa import reference_definedness as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.reference_definedness import BYTES, COMPUTED
 from gridstride.isa.registry import Effect, Form, operation
-from gridstride.lower.lanes import Lanes
 
 if TYPE_CHECKING:
     from gridstride.ir.nodes import Op

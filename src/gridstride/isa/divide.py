@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import WORDS, constant_lanes
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 
 @operation("div", types=WORDS, operands="0 = 0 0", section="9.7.1.8", meaning=reference.div)

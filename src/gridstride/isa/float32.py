@@ -10,9 +10,9 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from gridstride.isa import reference_float as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import ROUNDINGS, flush, is_nan, rounded, rounded_flushed, saturate
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 _Lowering = Callable[..., Value]

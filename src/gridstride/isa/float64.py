@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.isa import reference_float as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import ROUNDINGS, is_nan, rounded
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

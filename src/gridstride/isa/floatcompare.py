@@ -7,9 +7,9 @@ from typing import Literal
 from llvmlite import ir
 
 from gridstride.isa import reference_float as reference
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import flush
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

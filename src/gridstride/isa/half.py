@@ -14,8 +14,8 @@ from llvmlite import ir
 from gridstride.isa import reference_half as reference
 from gridstride.isa.float_formats import BF16, Format
 from gridstride.isa.halfmath import error_signs, format_of, halves, narrow, step, widen
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 _Lane = Callable[[Lanes, Form, Format, Sequence[Value]], Value]

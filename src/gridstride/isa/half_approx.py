@@ -14,8 +14,8 @@ from gridstride.isa import reference_half as reference
 from gridstride.isa.float_formats import F16, Format
 from gridstride.isa.half import elementwise
 from gridstride.isa.halfmath import narrow, widen
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, lookup, operation
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

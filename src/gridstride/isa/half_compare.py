@@ -10,10 +10,10 @@ from llvmlite import ir
 from gridstride.isa import reference_half as reference
 from gridstride.isa.half import flush
 from gridstride.isa.halfmath import format_of, halves, widen
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.logic import combine
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.rounding import flush as flush_float32
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 _Symbol = Literal["==", "!=", "<", "<=", ">", ">=", "ord", "uno"]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from llvmlite import binding, ir
 
 from gridstride.isa.float_formats import BF16, F16, F32, Format
-from gridstride.lower.lanes import Lanes
+from gridstride.isa.lanes import Lanes
 
 Value = ir.Value
 

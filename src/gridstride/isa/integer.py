@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import SIGNED_WORDS, WORDS, distance, element_shape, largest, pack, smallest, unpack
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 Elementwise = Callable[[Lanes, str, list[ir.Value]], ir.Value]
 

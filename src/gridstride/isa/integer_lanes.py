@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.types import ScalarType
-from gridstride.lower.lanes import Lanes
 
 # Types by their use in operation entries.
 WORDS = "u16 u32 u64 s16 s32 s64"

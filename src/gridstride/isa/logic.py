@@ -7,8 +7,8 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import constant_lanes
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 _BITS = "b16 b32 b64"
 

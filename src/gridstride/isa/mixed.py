@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, lookup, operation
-from gridstride.lower.lanes import Lanes
 
 _TYPES = "f32.f16 f32.bf16"
 

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import WORDS, extend
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.lanes import Lanes
 
 
 def high_product(cx: Lanes, a: ir.Value, b: ir.Value, is_signed: bool, bits: int) -> ir.Value:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gridstride.lower.lanes import Lanes
+from gridstride.isa.lanes import Lanes
 
 Value = ir.Value
 

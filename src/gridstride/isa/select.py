@@ -7,10 +7,10 @@ from llvmlite import ir
 
 from gridstride.isa import reference_integer as reference
 from gridstride.isa.integer_lanes import less
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.logic import combine
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.types import ScalarType
-from gridstride.lower.lanes import Lanes
 
 # By kind of operand: types, and the comparisons it knows.
 _SIGNED = ("s16", "s32", "s64"), "eq|ne|lt|le|gt|ge"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from gridstride.isa import special_tables
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.special_tables import TANH_SEGMENTS_LOG2, Table
-from gridstride.lower.lanes import Lanes
 
 Value = ir.Value
 

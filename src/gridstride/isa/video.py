@@ -17,9 +17,9 @@ from gridstride.errors import ParseError
 from gridstride.isa import reference_video as reference
 from gridstride.isa.bits import pick_bytes
 from gridstride.isa.integer_lanes import clamp, distance, elements, extend, largest, less, limits, pack, smallest, unpack
+from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
 from gridstride.isa.types import ScalarType
-from gridstride.lower.lanes import Lanes
 
 _TRIPLES = " ".join(".".join(t) for t in itertools.product(("u32", "s32"), repeat=3))
 _PAIRS = " ".join(".".join(t) for t in itertools.product(("u32", "s32"), repeat=2))

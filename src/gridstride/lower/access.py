@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from gridstride.ir.nodes import AddressOf, Op, Reg
+from gridstride.isa.lanes import scalar_type, vector_type
 from gridstride.lower.emitter import I8, I32, I64, Emitter
-from gridstride.lower.lanes import scalar_type, vector_type
 from gridstride.lower.native import POINTER
 from gridstride.lower.records import BLOCK, SPACES, WARP, WORKER
 from gridstride.lower.runtime_table import call_runtime

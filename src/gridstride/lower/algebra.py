@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
 from gridstride.isa.addresses import cvta_offset
-from gridstride.lower.lanes import scalar_type
+from gridstride.isa.lanes import scalar_type
 from gridstride.lower.values import Value, ValueBuilder
 from gridstride.passes.analyse_shapes import Shape, scaled, wide
 

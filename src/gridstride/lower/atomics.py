@@ -10,11 +10,11 @@ from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Op
+from gridstride.isa.lanes import Lanes, scalar_type
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
 from gridstride.lower.access import Target, combines, either, resolved, shared_lanes_ok, shared_offsets, target_of, watch
 from gridstride.lower.emitter import I64, Emitter
-from gridstride.lower.lanes import Lanes, scalar_type
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import BLOCK, WORKER

@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Arg, Kind, Op
+from gridstride.isa.lanes import vector_type
 from gridstride.lower.access import Target, resolved
 from gridstride.lower.emitter import I8, I32, I64, Emitter
-from gridstride.lower.lanes import vector_type
 from gridstride.lower.races import ATOMIC, VOLATILE
 from gridstride.lower.records import BLOCK, HOST_REQUESTS, LOCAL_WINDOW, SHARED_WINDOW, SPACES, WARP, WORKER, finding_code
 from gridstride.lower.runtime_table import call_runtime

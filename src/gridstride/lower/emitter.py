@@ -17,9 +17,9 @@ from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import AddressOf, Arg, Const, Function, Kind, Missing, Op, Reg, SpecialRegister
+from gridstride.isa.lanes import Lanes, float_constant, scalar_type, vector_type
 from gridstride.isa.types import ScalarType
 from gridstride.lower.algebra import shaped_result
-from gridstride.lower.lanes import Lanes, float_constant, scalar_type, vector_type
 from gridstride.lower.native import POINTER, splat, stack_slot
 from gridstride.lower.records import BLOCK, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER, Record
 from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying

@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Op
+from gridstride.isa.lanes import vector_type
 from gridstride.lower.emitter import I8, I32, I64, Emitter
-from gridstride.lower.lanes import vector_type
 from gridstride.lower.records import FAULT_TRAP, HOST_REQUESTS, WORKER
 from gridstride.lower.runtime_table import call_runtime
 from gridstride.lower.values import uniform, varying

@@ -332,7 +332,7 @@ def _fix_parameters(e: Emitter, function: Function) -> None:
 
 def _constant_over_launch(e: Emitter, op: Op) -> Any:
     from gridstride.ir.nodes import SpecialRegister
-    from gridstride.lower.lanes import scalar_type
+    from gridstride.isa.lanes import scalar_type
     from gridstride.lower.values import uniform
 
     result = op.results[0]

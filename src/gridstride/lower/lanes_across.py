@@ -10,11 +10,11 @@ from llvmlite import ir
 
 from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import Arg, Const, Op
+from gridstride.isa.lanes import vector_type
 from gridstride.isa.registry import lookup
 from gridstride.lower.calls import first_active
 from gridstride.lower.checking import check_membership, check_shuffle
 from gridstride.lower.emitter import I32, Emitter
-from gridstride.lower.lanes import vector_type
 from gridstride.lower.native import Native, NativeFunction, stack_slot
 from gridstride.lower.values import Value, canonical_nan, uniform, varying
 from gridstride.lower.vector_memory import gather_indexed

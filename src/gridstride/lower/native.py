@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
 
-from gridstride.lower.lanes import scalar_type, vector_type
+from gridstride.isa.lanes import scalar_type, vector_type
 from gridstride.lower.records import Record
 
 POINTER = ir.PointerType()

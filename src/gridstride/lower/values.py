@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gridstride.lower.lanes import Lanes, scalar_type, vector_type
+from gridstride.isa.lanes import Lanes, scalar_type, vector_type
 from gridstride.lower.native import splat
 from gridstride.passes.analyse_shapes import UNIFORM, VARYING, LaneLayout, Shape
 

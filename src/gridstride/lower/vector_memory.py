@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gridstride.isa.lanes import scalar_type, vector_type
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.host import host_features
-from gridstride.lower.lanes import scalar_type, vector_type
 from gridstride.lower.native import POINTER
 from gridstride.lower.runtime_table import call_runtime
 
