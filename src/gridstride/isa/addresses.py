@@ -7,7 +7,7 @@ from llvmlite import ir
 from gridstride.isa import reference_addresses as reference
 from gridstride.isa.lanes import Lanes
 from gridstride.isa.registry import Form, operation
-from gridstride.lower.records import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 
 _MOVABLE = "pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f16 bf16 f16x2 bf16x2 f32 f64"
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}

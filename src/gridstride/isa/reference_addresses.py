@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridstride.isa.registry import Form
-from gridstride.lower.records import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 
 
 def copy(form: Form, a: int) -> int:

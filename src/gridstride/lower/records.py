@@ -316,8 +316,6 @@ FAULTS = {
 FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED = range(1, 9)
 SPACES = ("global", "shared", "local", "const", "param", "generic")
 
-# Generic addresses of shared and local memory: windows that no host address reaches (PTX ISA 6.4.1).
-SHARED_WINDOW = 0x0100_0000_0000_0000
-LOCAL_WINDOW = 0x0200_0000_0000_0000
+# Addresses of functions: a window of their own, beside those of shared and local memory.
 FUNCTION_WINDOW = 0x0400_0000_0000_0000
 FUNCTION_STEP = 16  # addresses from one function to the next

@@ -8,15 +8,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.records import (
     BLOCK,
     FAULT_BOUNDS,
     FAULT_BUDGET,
     FAULT_INTERRUPTED,
     FAULT_MISALIGNED,
-    LOCAL_WINDOW,
     RUNTIME_FUNCTIONS,
-    SHARED_WINDOW,
     SPACES,
     WARP,
     WORKER,

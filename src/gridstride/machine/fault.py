@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from gridstride.errors import KernelFault
 from gridstride.findings import Dim3, Finding, Site
-from gridstride.lower.records import FAULTS, LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.lower.records import FAULTS
 
 if TYPE_CHECKING:
     from gridstride.machine.memory import Allocation

@@ -13,17 +13,8 @@ import numpy.typing as npt
 
 from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
-from gridstride.lower.records import (
-    BLOCK,
-    FAULT_ASSERT,
-    FAULT_BOUNDS,
-    HOST_REQUESTS,
-    LOCAL_WINDOW,
-    ORDER_REQUESTS,
-    SHARED_WINDOW,
-    WARP,
-    WORKER,
-)
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, ORDER_REQUESTS, WARP, WORKER
 from gridstride.machine.happens_before import BLOCK_SCOPE, DEVICE_SCOPE, HappensBefore
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.printf import format_printf

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridstride.findings import Dim3, Site
-from gridstride.lower.records import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.machine.memory import Memory
 from gridstride.machine.places import user_place
 
