@@ -6,10 +6,10 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Arg, Kind, Op
 from gridstride.isa.lanes import vector_type
+from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.access import Target, resolved
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.races import ATOMIC, VOLATILE
-from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.records import BLOCK, HOST_REQUESTS, SPACES, WARP, WORKER, finding_code
 from gridstride.lower.runtime_table import call_runtime
 
