@@ -1,5 +1,7 @@
 """An `assert` in the kernel does not hold, and the kernel is stopped.
 
+The condition is false for the thread that the finding names. Compile with `-DNDEBUG` to leave assertions out.
+
 Bad:
 
     #include <cassert>

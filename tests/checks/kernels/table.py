@@ -1,0 +1,52 @@
+"""How a kernel of this folder is launched, and what is expected of it and of its repaired twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Blank:
+    """An array that nobody has written."""
+
+    count: int
+    dtype: Any = np.int32
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel, twice: with its fault, and repaired.
+
+    expect: argument position → what the repaired kernel leaves there. kind "": there is no fault in either build.
+    also: other kinds of error that the fault brings with it. unmarked: the finding belongs to no line.
+    shape, expect_shape: the launch of the repaired twin, where it is the launch that is repaired.
+    """
+
+    kernel: str
+    grid: Any
+    block: Any
+    args: tuple[Any, ...]
+    expect: dict[int, Any] = field(default_factory=dict)
+    severity: str = "error"
+    kind: str = ""
+    also: tuple[str, ...] = ()
+    shared: int = 0
+    cooperative: bool = False
+    unmarked: bool = False
+    repaired_launch: dict[str, Any] = field(default_factory=dict)
+    schedules: int = 0
+
+
+def ints(count: int, below: int = 1000) -> Ints:
+    """Numbers without a pattern, the same ones every time."""
+    return np.array([(k * 7919 + 13) * 104729 % 1000003 % below for k in range(count)], np.int32)
+
+
+def zeros(count: int, dtype: Any = np.int32) -> Ints:
+    return np.zeros(count, dtype)
