@@ -51,6 +51,7 @@ WORKER = Record(
     "runtime:ptr",  # addresses of the shared functions, in the order of RUNTIME_FUNCTIONS
     "parameters:ptr",
     "symbols:ptr",  # i64 a symbol: addresses of module variables and functions
+    "meant:ptr",  # two i64 a memory access: where the buffer that its pointer was given for begins and ends
     "slots:ptr",  # two i64 a memory access: the allocation it hit last, [low, high)
     "allocations:ptr",  # two i64 an allocation, ascending: [start, end)
     "allocation_count:i64",

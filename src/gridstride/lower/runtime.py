@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gridstride.lower.native import Native, NativeFunction
 from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import (
     BLOCK,
     FAULT_BOUNDS,
@@ -116,7 +116,11 @@ def _host_of(module: ir.Module, find: ir.Function) -> ir.Function:
     f.ret_if(index.eq((1 << 64) - 1), f.const("i64", 0))
     table = f.get(WORKER, worker, "allocations")
     start, end = f.load("i64", table, index * 16), f.load("i64", table, index * 16 + 8)
-    fits = (address < end) & (address + size <= end)
+    # the part of it that the access's own pointer was given for
+    meant = f.get(WORKER, worker, "meant") + site.to("i64") * 16
+    low, high = f.load("i64", meant), f.load("i64", meant, 8)
+    start, end = (start > low).select(start, low), (end < high).select(end, high)
+    fits = (address >= start) & (address < end) & (address + size <= end)
     f.ret_if(~fits, f.const("i64", 0))
     slot = f.get(WORKER, worker, "slots") + site.to("i64") * 16
     f.store(start, slot)

@@ -13,8 +13,8 @@ from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.records import FAULTS
 
 if TYPE_CHECKING:
-    from gridstride.machine.memory import Allocation
     from gridstride.machine.launch import RecordView, _Launch
+    from gridstride.machine.memory import Allocation
 
 FAR = 1 << 32  # bytes from a buffer at which an address no longer has to do with it
 _CODES = {
@@ -152,4 +152,7 @@ def _element(run: _Launch, number: int, space: str, size: int, address: int, nam
         if allocation is None or not allocation.address - FAR < address < allocation.address + allocation.size + FAR:
             return None, None, 0
     name = names.get(allocation.address) or allocation.name or f"{allocation.address:#x}"
-    return name, (address - allocation.address) // max(size, 1), allocation.size // max(size, 1)
+    start, end = allocation.address, allocation.address + allocation.size
+    if 0 <= number < len(run.code.provenance):
+        start, end = run.extents.get(run.code.provenance[number][0], (start, end))
+    return name, (address - start) // max(size, 1), (end - start) // max(size, 1)

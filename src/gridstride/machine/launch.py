@@ -230,10 +230,13 @@ def launch(
     device: DeviceSpec,
     options: LaunchOptions | None = None,
     buffer_names: Mapping[int, str] | None = None,
+    extents: Mapping[int, tuple[int, int]] | None = None,
     stdout: Callable[[str], object] = print,
 ) -> LaunchOutcome:
     """Run one kernel to its end.
 
+    extents: offset of a pointer parameter → first address and end of the array it was given for; a checked launch
+    holds accesses through that pointer to it.
     Raises KernelFault with the finding when the kernel is stopped, LaunchError when it cannot start.
     """
     options = options or LaunchOptions()
@@ -249,6 +252,7 @@ def launch(
     trusted = trusted_sites(entry.provenance, parameters, memory) if "uninitialised" in options.checks else ()
     loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
+    run.extents = dict(extents or {}) if options.checks else {}
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
 
@@ -277,6 +281,7 @@ class _Launch:
         self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes, self.races, self.defined)
         self.blocks = prod(grid)
         self.stop = np.zeros(16, np.int32)
+        self.extents: dict[int, tuple[int, int]] = {}
 
     def execute(self, kernel: str, parameters: bytes, names: dict[int, str], stdout: Callable[[str], object]) -> LaunchOutcome:
         self.parameters = parameters
@@ -390,6 +395,8 @@ class _Launch:
         runtime[list(RUNTIME_FUNCTIONS).index("host")] = host.callback_address
         record["runtime"] = runtime.ctypes.data
         record["parameters"], record["symbols"] = parameters, symbols.ctypes.data
+        meant = self._meant()
+        record["meant"] = meant.ctypes.data
         record["slots"], record["allocations"], record["allocation_count"] = slots.ctypes.data, table.ctypes.data, len(table)
         for axis, n, g in zip("xyz", self.block, self.grid, strict=True):
             record[f"ntid_{axis}"], record[f"nctaid_{axis}"] = n, g
@@ -418,7 +425,7 @@ class _Launch:
         pool["first"], pool["stride"], pool["limit"] = data.ctypes.data, self.shape.stride, limit
         counters = np.zeros(len(self.code.sites) * PER_SITE + len(self.code.instructions) * PER_BLOCK, np.int64)
         record["counters"] = counters.ctypes.data
-        worker = _Worker(record, pool, area, counters, findings, [slots, runtime, data, table, symbols])
+        worker = _Worker(record, pool, area, counters, findings, [meant, slots, runtime, data, table, symbols])
         self._prepare_blocks(data, limit)
         return worker
 
@@ -429,6 +436,20 @@ class _Launch:
         if self.shared_bytes:
             per_multiprocessor = max(1, min(per_multiprocessor, spec.shared_per_multiprocessor // (self.shared_bytes + spec.reserved_shared_per_block)))
         return per_multiprocessor * self.device.multiprocessors
+
+    def _meant(self) -> npt.NDArray[np.int64]:
+        """For each access the bounds of the array that its pointer was given for; everything where that is unknown."""
+        table = np.zeros((len(self.code.sites) + 1, 2), np.int64)
+        table[:, 1] = -1  # the largest address
+        if self.options.checks:
+            for site, (offset, variable, _) in enumerate(self.code.provenance):
+                bounds = self.extents.get(offset)
+                if offset == -2:
+                    allocation = self.program.globals(self.memory)[variable]
+                    bounds = (allocation.address, allocation.address + allocation.size)
+                if bounds is not None:
+                    table[site] = bounds
+        return table
 
     def _blocks_in_flight(self, workers: int) -> int:
         """As many as the device could hold at once, shared out among the workers."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.ptx.expressions import constant_expression, constant_product
+from gridstride.ptx.lexer import parse_float
 from gridstride.ptx.nodes import (
     Address,
     FloatImmediate,
@@ -305,8 +306,6 @@ class BodyParser:
             value = constant_expression(s)
             return Immediate(-value if negative else value)
         if token.kind == "float":
-            from gridstride.ptx.parser import parse_float
-
             bits, width = parse_float(token)
             return FloatImmediate(bits ^ (1 << (width - 1)) if negative else bits, width)
         if token.kind != "name":

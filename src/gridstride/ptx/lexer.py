@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+import struct
 from typing import NoReturn
 
 from gridstride.errors import ParseError
@@ -135,3 +136,12 @@ def parse_integer(token: str) -> int:
     if len(text) > 1 and text[0] == "0":
         return int(text, 8)
     return int(text)
+
+
+def parse_float(token: str) -> tuple[int, int]:
+    """Bits and width of a floating-point constant."""
+    if token[:2] in ("0f", "0F"):
+        return int(token[2:], 16), 32  # noqa: FURB166 - no prefix of Python's
+    if token[:2] in ("0d", "0D"):
+        return int(token[2:], 16), 64  # noqa: FURB166
+    return struct.unpack("<Q", struct.pack("<d", float(token)))[0], 64

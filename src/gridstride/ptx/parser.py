@@ -8,7 +8,7 @@ import struct
 from gridstride.errors import ParseError
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.ptx.body import BodyParser
-from gridstride.ptx.lexer import Token, TokenStream, parse_integer
+from gridstride.ptx.lexer import Token, TokenStream, parse_float, parse_integer
 from gridstride.ptx.nodes import Function, Module, Relocation, Variable
 
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
@@ -314,12 +314,3 @@ def _packed_real(kind: ScalarType, real: float) -> bytes:
         return struct.pack("<f", real)
     except OverflowError:
         return struct.pack("<f", math.copysign(math.inf, real))
-
-
-def parse_float(token: str) -> tuple[int, int]:
-    """Bits and width of a floating-point constant."""
-    if token[:2] in ("0f", "0F"):
-        return int(token[2:], 16), 32  # noqa: FURB166 - no prefix of Python's
-    if token[:2] in ("0d", "0D"):
-        return int(token[2:], 16), 64  # noqa: FURB166
-    return struct.unpack("<Q", struct.pack("<d", float(token)))[0], 64

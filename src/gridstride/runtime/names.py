@@ -10,27 +10,45 @@ from gridstride.runtime.array import Array, Storage
 from gridstride.runtime.parameters import KernelParameter
 
 
-def buffer_names(parameters: Sequence[KernelParameter], arguments: Sequence[Any], caller: FrameType | None) -> dict[int, str]:
+class Buffers(dict[int, str]):
+    """The arrays that a launch was given: allocation address → name. extents: offset of the parameter → the addresses
+    from the first byte of the array (or view) to behind its last."""
+
+    extents: dict[int, tuple[int, int]]
+
+
+def buffer_names(parameters: Sequence[KernelParameter], arguments: Sequence[Any], caller: FrameType | None) -> Buffers:
     """Allocation address → name for every array passed.
 
     In this order: the array's own name, a variable of the caller (one that holds the whole allocation before one that
     holds a view), the kernel's parameter.
     """
-    names: dict[int, str] = {}
+    names = Buffers()
+    names.extents = {}
     unnamed: dict[int, tuple[Storage, str]] = {}
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, Array):
             storage = argument.storage
+            names.extents[parameter.offset] = _extent(argument)
             if storage.name:
                 names[storage.address] = storage.name
             else:
                 unnamed.setdefault(storage.address, (storage, parameter.name))
     if unnamed and caller is not None:
         variables = _variables(caller, [storage for storage, _ in unnamed.values()])
-        names |= {address: variables.get(address, parameter) for address, (_, parameter) in unnamed.items()}
+        names.update({address: variables.get(address, parameter) for address, (_, parameter) in unnamed.items()})
     else:
-        names |= {address: parameter for address, (_, parameter) in unnamed.items()}
+        names.update({address: parameter for address, (_, parameter) in unnamed.items()})
     return names
+
+
+def _extent(array: Array) -> tuple[int, int]:
+    """The addresses that an array's elements take up."""
+    if array.size == 0:
+        return array.address, array.address
+    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    low = array.address + sum(s for s in steps if s < 0)
+    return low, array.address + sum(s for s in steps if s > 0) + array.dtype.itemsize
 
 
 def _variables(frame: FrameType, storages: Iterable[Storage]) -> dict[int, str]:

@@ -153,6 +153,7 @@ class Simulator(Device):
             device=self.spec,
             options=options,
             buffer_names=view.names,
+            extents=getattr(view.names, "extents", None),
             stdout=stdout,
         )
 
