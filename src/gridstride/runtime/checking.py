@@ -186,9 +186,15 @@ def skip(what: str) -> None:
         session_.skip(what)
 
 
-def watch_heap(kernel: str, memory: Memory) -> None:
-    """Remember which allocations of the device's heap are there after a launch of `kernel`."""
-    starts = [int(start) for start, _ in memory.table()]
-    allocations = [a for start in starts if (a := memory.find(start)) is not None and a.name == HEAP_NAME]
+def watch_heap(kernel: str, memory: Memory, before: Sequence[Allocation]) -> None:
+    """Remember which allocations of the device's heap a launch of `kernel` left that were not there `before`."""
+    known = set(map(id, before))
+    new = [allocation for allocation in heap_of(memory) if id(allocation) not in known]
     for session_ in tuple(_open):
-        session_.watch_heap(kernel, memory, allocations)
+        session_.watch_heap(kernel, memory, new)
+
+
+def heap_of(memory: Memory) -> list[Allocation]:
+    """The live allocations of the device's heap."""
+    found = (memory.find(int(start)) for start, _ in memory.table())
+    return [a for a in found if a is not None and a.name == HEAP_NAME]

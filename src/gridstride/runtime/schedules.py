@@ -85,7 +85,7 @@ def compare_schedules(
                 if found is None:
                     continue
                 differing[number] = differing.get(number, 0) + 1
-                if number not in worst or (worst[number][0].rounding and not found.rounding):
+                if number not in worst or worst[number][0].rank < found.rank:
                     worst[number] = (found, seed)
     finally:
         natural.restore(memory)

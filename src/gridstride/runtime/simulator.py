@@ -93,7 +93,7 @@ class Simulator(Device):
         if not isinstance(module, SimulatedModule):
             raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
         view = LaunchInView(kernel, module.program, shape, self._options(shape), names)
-        before = self._witness.begins(names)
+        before = self._witness.begins(view)
         try:
             outcome = self._run(view, parameters, view.options)
         except KernelFault as fault:
@@ -109,7 +109,10 @@ class Simulator(Device):
 
     def _run_again(self, view: LaunchInView, parameters: bytes, seed: int) -> None:
         """Run a launch in another order, for what it leaves in memory only."""
-        self._run(view, parameters, replace(view.options, seed=seed, profile=False, checks=frozenset()), stdout=lambda text: None)
+        try:
+            self._run(view, parameters, replace(view.options, seed=seed, profile=False, checks=frozenset()), stdout=lambda text: None)
+        except KernelFault as fault:
+            raise _in_the_sources_words(fault, view.kernel) from None
 
     def _metrics(self, outcome: engine.LaunchOutcome, kernel: Kernel, shape: LaunchShape, names: Mapping[int, str]) -> LaunchMetrics:
         assert outcome.counts is not None

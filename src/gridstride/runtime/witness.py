@@ -17,7 +17,7 @@ from gridstride.machine.program import Program
 from gridstride.observers.checks import launch_shape, uninitialised
 from gridstride.observers.checks.double_free import tell_double_free
 from gridstride.observers.checks.out_of_bounds import tell_use_after_free
-from gridstride.runtime.checking import is_checking, launched, record, schedules, skip, watch_heap
+from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.schedules import Contents, compare_schedules
 from gridstride.runtime.telling import fault_finding, shape_findings, source_lines, tell_launch
@@ -49,6 +49,7 @@ class Witness:
         self._freed: deque[Allocation] = deque(maxlen=_REMEMBERED)
         self._dtypes: dict[int, np.dtype[Any]] = {}
         self._last_use: dict[int, LaunchInView] = {}
+        self._heap: list[Allocation] = []  # of the device, as it was before the launch that runs
 
     def made(self, array: Array) -> None:
         """An array lies at the start of an allocation."""
@@ -59,16 +60,21 @@ class Witness:
         self._dtypes.pop(allocation.address, None)
         self._last_use.pop(allocation.address, None)
 
-    def begins(self, names: Mapping[int, str]) -> Contents | None:
+    def begins(self, launch: LaunchInView) -> Contents | None:
         """Before a launch: arrays without a name are called what their user calls them, also once they are freed.
 
         Gives what memory holds where other schedules have to begin with it.
         """
-        for address, name in names.items():
+        for address, name in launch.names.items():
             allocation = self._memory.find(address)
             if allocation is not None and not allocation.name:
                 allocation.name = name
-        return Contents.of(self._memory) if schedules() else None
+        if is_checking() and "malloc" in launch.program.module.functions:
+            self._heap = heap_of(self._memory)
+        if not schedules():
+            return None
+        launch.program.globals(self._memory)  # the first launch would place them
+        return Contents.of(self._memory)
 
     def stopped(self, launch: LaunchInView, fault: KernelFault) -> None:
         """A launch ended with a fault (told in the source's words)."""
@@ -88,7 +94,7 @@ class Witness:
         launched(launch.shape.threads, outcome.receipt)
         self._last_use |= dict.fromkeys(launch.names, launch)
         if "malloc" in launch.program.module.functions:
-            watch_heap(launch.kernel.name, self._memory)
+            watch_heap(launch.kernel.name, self._memory, self._heap)
 
     def _record(self, launch: LaunchInView, raw: Sequence[object], more: Sequence[Finding]) -> None:
         """Put what one launch found into the open sessions, while its memory is there to name things by."""

@@ -51,6 +51,11 @@ class Difference:
     rounding: bool
     relative: float | None
 
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Larger for what is worse."""
+        return not self.rounding, self.relative or 0.0
+
 
 def difference(natural: npt.NDArray[Any], other: npt.NDArray[Any]) -> Difference | None:
     """How `other` differs from `natural` (two results of one buffer, in its type); None where all bits agree."""
@@ -77,9 +82,9 @@ def _bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, seed: int, schedules: int, differing: int, address: int) -> Finding:
-    """The finding for one buffer: `differing` of `schedules` seeds gave other bits than the natural order, `seed` the first of them."""
+    """The finding for one buffer: `differing` of `schedules` seeds gave other bits than the natural order, `seed` the one with the largest difference."""
     of = f"{found.elements:,} of {elements:,} elements"
-    seeds = f"with seed {seed}" if differing == 1 else f"with {differing} of {schedules} seeds (first: {seed})"
+    seeds = f"with seed {seed}" if differing == 1 else f"with {differing} of {schedules} seeds (most with {seed})"
     if found.rounding:
         message = (
             f"`{buffer}` depends on the order of execution by floating-point rounding only: {of} differ {seeds}, by {found.relative:.1e} "
