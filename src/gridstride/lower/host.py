@@ -47,12 +47,13 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) ->
     manager.run(module, passes)
 
 
-def compile_object(ir_text: str, level: int = 2, codegen: int | None = None) -> bytes:
-    """Verify, optimise and emit LLVM IR text as a relocatable object."""
-    machine = target_machine(level if codegen is None else codegen)
+def compile_object(ir_text: str, level: int | None = 2, codegen: int | None = None) -> bytes:
+    """Verify, optimise (`level` None: without any pass) and emit LLVM IR text as a relocatable object."""
+    machine = target_machine((level or 0) if codegen is None else codegen)
     module = llvm.parse_assembly(ir_text)
     module.verify()
-    optimise(module, machine, level)
+    if level is not None:
+        optimise(module, machine, level)
     return machine.emit_object(module)
 
 
