@@ -34,7 +34,7 @@ from gridstride.ptx.nodes import Module, SourceLocation, Variable
 
 DYNAMIC_SHARED_ALIGNMENT = 16
 GOOD_CODE_UP_TO = 7_000  # lines of LLVM IR
-SLOW_PASSES_UP_TO = 40_000
+PASSES_UP_TO = 12_000  # with more, making values of all registers at all joins takes minutes and megabytes
 FRAME_STACK_BYTES = 256 << 10  # of one group of lanes, where functions are called for real
 LOCAL_STACK_BYTES = 64 << 10  # of one thread
 
@@ -123,8 +123,9 @@ def code_fingerprint() -> str:
 def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, checks: frozenset[str], trusted: tuple[int, ...]) -> KernelCode:
     code, text = lower_to_llvm(module, name, layout, profile, checks, trusted)
     lines = text.count("\n")
-    # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long
-    image = compile_object(text, level=2 if lines < SLOW_PASSES_UP_TO else 1, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
+    # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long. Those
+    # without any pass, too, and are made in a tenth to a hundredth of it
+    image = compile_object(text, level=2 if lines < PASSES_UP_TO else None, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
     return KernelCode(image, **code)
 
 
