@@ -203,6 +203,14 @@ def test_source_lines_are_found_by_bare_name_and_in_texts(tmp_path: Path) -> Non
         assert missing is None
 
 
+def test_a_source_that_was_edited_is_read_again(tmp_path: Path) -> None:
+    lines = SourceLines(tmp_path)
+    (tmp_path / "k.cu").write_text("old\n")
+    assert lines.line("k.cu", 1) == "old"
+    (tmp_path / "k.cu").write_text("newer\n")
+    assert lines.line("k.cu", 1) == "newer"
+
+
 def test_summary_of_one_launch() -> None:
     assert rendered(text_report.summary(RunResult("sim:h200", (OK,)), detailed=True)) == (
         "saxpy on sim:h200: 1,024 threads in 12.5 ms on this machine's processor\n"

@@ -31,11 +31,15 @@ class SourceLines:
         return lines[number - 1].strip() if number <= len(lines) else None
 
 
-@lru_cache(maxsize=16)
 def _lines_of(path: Path) -> list[str]:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            return []
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        found = path.stat()
+        return _read(path, found.st_mtime_ns, found.st_size) if found.st_size <= _MOST_BYTES else []
     except OSError:
         return []
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, changed: int, size: int) -> list[str]:
+    """The lines of one state of a file: an edited one is read again."""
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
