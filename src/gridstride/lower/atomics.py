@@ -13,11 +13,13 @@ from gridstride.ir.nodes import Op
 from gridstride.isa.lanes import Lanes, scalar_type
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import ScalarType
-from gridstride.lower.access import Target, combines, either, resolved, shared_lanes_ok, shared_offsets, target_of, watch
+from gridstride.lower.access import either, watch
 from gridstride.lower.emitter import I64, Emitter
+from gridstride.lower.fast_addresses import shared_lanes_ok, shared_offsets
 from gridstride.lower.lanes_across import vector_reduce
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import BLOCK, WORKER
+from gridstride.lower.target import Target, combines, resolved, target_of
 from gridstride.lower.values import canonical_nan, varying
 
 _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor"}

@@ -7,11 +7,11 @@ from llvmlite import ir
 from gridstride.ir.nodes import Arg, Kind, Op
 from gridstride.isa.lanes import vector_type
 from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
-from gridstride.lower.access import Target, resolved
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.races import ATOMIC, VOLATILE
 from gridstride.lower.records import BLOCK, HOST_REQUESTS, SPACES, WARP, WORKER, finding_code
 from gridstride.lower.runtime_table import call_runtime
+from gridstride.lower.target import Target, resolved
 
 WORD = 4
 
@@ -106,7 +106,7 @@ def check_shuffle(e: Emitter, op: Op, sources: ir.Value, inside: ir.Value) -> No
         return
     b = e.b
     named = e.values.vector(e.read(op.args[-1], "i32"))
-    here = b.and_(named, e.splat(e.active))
+    here = b.and_(named, e.splat(e.present_lanes()))
     present = b.and_(b.lshr(here, sources), e.values.warp.const("i32", 1))
     absent = b.and_(inside, b.icmp_unsigned("==", present, e.values.warp.const("i32", 0)))
     note_lanes(e, op, absent, "warp-mask", "reads-absent-lane")

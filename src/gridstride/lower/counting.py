@@ -11,10 +11,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind
-from gridstride.lower.access import Target, combines
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import WORKER
+from gridstride.lower.target import Target, combines
 from gridstride.lower.values import Value
 from gridstride.passes.analyse_shapes import UNIFORM
 

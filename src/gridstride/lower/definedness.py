@@ -9,11 +9,11 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
 from gridstride.isa.reference_definedness import BYTES, COMPUTED
-from gridstride.lower.access import Target, resolved, target_of, word_by_word
 from gridstride.lower.checking import note_lanes
 from gridstride.lower.emitter import I64, Emitter
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import BLOCK, WORKER
+from gridstride.lower.target import Target, resolved, target_of, word_by_word
 from gridstride.lower.values import varying
 
 NEVER, COPIED = 0xFF, 0x01
