@@ -231,6 +231,7 @@ def test_stored_constants() -> None:
     assert list(out[16:24].view(np.float32)) == [1.5, 2.5] and list(out[24:40].view(np.float64)) == [2.718281828459045, -0.125]
 
 
+WIDENING = [(k, b) for k in ("u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32") for b in (16, 32, 64) if int(k[1:]) < b]
 NARROW = Kernels(
     HEADER
     + "".join(
@@ -238,19 +239,14 @@ NARROW = Kernels(
   .reg .u32 %t; .reg .b{bits} %x; .reg .u64 %in, %out; ld.param.u64 %in, [in_]; ld.param.u64 %out, [out_]; mov.u32 %t, %tid.x;
   mad.wide.u32 %in, %t, {int(kind[1:]) // 8}, %in; mad.wide.u32 %out, %t, {bits // 8}, %out; ld.global.{kind} %x, [%in]; st.global.b{bits} [%out], %x; ret; }}
 """
-        for kind in ("u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32")
-        for bits in (16, 32, 64)
-        if int(kind[1:]) < bits
+        for kind, bits in WIDENING
     )
 )
 
 
-@pytest.mark.parametrize("kind", ("u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32"))
-@pytest.mark.parametrize("bits", (16, 32, 64))
+@pytest.mark.parametrize(("kind", "bits"), WIDENING)
 def test_loads_into_wider_registers(kind: str, bits: int) -> None:
     """PTX ISA 9.4.1: the destination is zero-extended, for signed types sign-extended."""
-    if int(kind[1:]) >= bits:
-        pytest.skip("not wider")
     element = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
     given = np.random.default_rng(1).integers(0, 256, 64 * element.itemsize).astype(np.uint8).view(element)
     _, out = NARROW.run(f"widen_{kind}_{bits}", 1, 64, given, np.zeros(64, f"i{bits // 8}"))
