@@ -64,6 +64,8 @@ _ALIGNED = "cta? aligned?"
 operation("bar", modifiers="sync cta?", operands="= u32 u32?", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 operation("bar", modifiers="arrive cta?", operands="= u32 u32", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 operation("bar", modifiers="warp sync", operands="= u32", section="9.7.13.2", effects=Effect.SYNCHRONISES)(barrier)
+# put before exchanges by passes/find_waiting.py; no PTX text can spell it
+operation("bar", modifiers="warp sync gather'", operands="= u32 b64?", section="9.7.13.2", effects=Effect.SYNCHRONISES)(barrier)
 operation("barrier", modifiers=f"sync {_ALIGNED}", operands="= u32 u32?", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 operation("barrier", modifiers=f"arrive {_ALIGNED}", operands="= u32 u32", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 for _name, _more in (("bar", "cta?"), ("barrier", _ALIGNED)):

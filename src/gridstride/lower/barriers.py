@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gridstride.ir.nodes import Arg, Op
+from gridstride.ir.nodes import Arg, Op, Reg
 from gridstride.lower import checking
-from gridstride.lower.emitter import I32, Emitter
-from gridstride.lower.records import WARP
+from gridstride.lower.emitter import I8, I32, I64, Emitter
+from gridstride.lower.records import BLOCK, WARP, WORKER
 from gridstride.lower.values import uniform
+from gridstride.lower.vector_memory import masked_store
 from gridstride.passes.analyse_shapes import UNIFORM
 
-SYNC, ARRIVE, AND, OR, POPC = range(5)
+SYNC, ARRIVE, AND, OR, POPC, GATHER = range(6)
 
 
 def lower(e: Emitter, op: Op) -> None:
@@ -22,7 +23,12 @@ def lower(e: Emitter, op: Op) -> None:
         if e.checks:
             checking.check_membership(e, op, op.args[0])
         e.put_field(WARP, e.warp, "sync_mask", _scalar(e, op.args[0]))
+        e.put_field(WARP, e.warp, "barrier_mode", ir.Constant(I32, GATHER if "gather'" in form else SYNC))
         e.put_field(WARP, e.warp, "site", ir.Constant(I32, op.site))
+        if "gather'" in form:
+            e.put_field(WARP, e.warp, "present", e.active)
+            if len(op.args) > 1:
+                _publish(e, op.args[1])
         return
     args = list(op.args)
     mode = {"arrive": ARRIVE, "and": AND, "or": OR, "popc": POPC}.get(form.one_of("arrive", "and", "or", "popc"), SYNC)
@@ -35,6 +41,18 @@ def lower(e: Emitter, op: Op) -> None:
     if predicate is not None:
         lanes = e.b.bitcast(e.lane_vector(predicate, "i1"), I32)
         e.put_field(WARP, e.warp, "barrier_mask", e.b.and_(lanes, e.active))
+
+
+def _publish(e: Emitter, arg: Arg) -> None:
+    """What each active lane brings to an exchange, where lanes of other groups find it."""
+    b = e.b
+    frame = e.field(b, WORKER, e.worker, "frame_bytes")
+    index = b.zext(e.field(b, WARP, e.warp, "index"), I64)
+    first = b.gep(e.field(b, BLOCK, e.block, "warps"), [b.mul(index, frame)], source_etype=I8)
+    place = b.gep(first, [ir.Constant(I64, WARP.offset("published"))], source_etype=I8)
+    kind = e.storage(arg.id) if isinstance(arg, Reg) else "i32"
+    value = e.values.vector(e.values.convert(e.observed(arg, kind), "i64"))
+    masked_store(e, value, place, e.active_lanes)
 
 
 def _scalar(e: Emitter, arg: Arg) -> ir.Value:

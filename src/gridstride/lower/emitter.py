@@ -79,6 +79,7 @@ class Emitter:
         self.stack = stack
         self.counting = counting
         self.checks = checks
+        self.splits = False  # lanes of a warp may become groups that run apart
         self.orders = False  # fences and what they order are told to the host
         self.alive_slot: ir.Value | None = None  # set by the flow: lanes that have not ended
         self.frame: ir.Value = self.warp  # where saved registers are relative to
@@ -431,6 +432,18 @@ class Emitter:
             total = part if total is None else self.b.or_(total, part)
         assert total is not None
         return uniform(f"i{bits}", total) if is_uniform else varying(f"i{bits}", total)
+
+    def present_lanes(self) -> ir.Value:
+        """The lanes that have come to the exchange at hand, those of other groups included."""
+        return self.field(self.b, WARP, self.warp, "present") if self.splits else self.active
+
+    def exchanged(self, own: ir.Value, kind: str) -> ir.Value:
+        """What every lane has brought to the exchange at hand: `own` for the lanes that are here."""
+        if not self.splits:
+            return own
+        received = self.field(self.b, WARP, self.warp, "received")
+        lanes = self.values.convert(varying("i64", received), kind).parts[0]
+        return self.b.select(self.active_lanes, own, lanes)
 
     def live_lanes(self) -> ir.Value:
         """The lanes of this group that have not ended."""

@@ -225,6 +225,7 @@ def _lower_function(
         pending = find_waiting(function.blocks, shapes.divergent, latches)
     emitter = Emitter(function, shapes, live, layout, symbols, llvm_module, native, stack, profile, checks)
     traits = _traits(function, bool(spinning))
+    emitter.splits = splits
     emitter.orders = traits["fences"] and bool(checks & {"race-shared", "race-global"})
     _fix_parameters(emitter, function)
     flow = Flow(emitter, lambda op: lower_operation(emitter, op), spinning, latches, pending, splits, first_number)

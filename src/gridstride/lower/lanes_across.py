@@ -40,6 +40,8 @@ def shuffle(e: Emitter, op: Op) -> None:
     assert op.form is not None
     mode = op.form.one_of("up", "down", "bfly", "idx")
     value = e.values.vector(e.observed(op.args[0], "i32"))
+    if "sync" in op.form and op.info != "shadow":
+        value = e.exchanged(value, "i32")
     b, c = op.args[1], op.args[2]
     if isinstance(b, Const) and isinstance(c, Const):
         sources = [source_lane(mode, lane, b.bits, c.bits) for lane in range(32)]
@@ -91,16 +93,19 @@ def member_mask(e: Emitter, op: Op, arg: Arg | None) -> Value:
     if arg is None:
         return uniform("i32", e.active)
     check_membership(e, op, arg)
-    mask = e.read(arg, "i32")
+    mask, here = e.read(arg, "i32"), e.present_lanes()
     if mask.shape == UNIFORM:
-        return uniform("i32", e.b.and_(mask.parts[0], e.active))
-    return varying("i32", e.b.and_(e.values.vector(mask), e.splat(e.active)))
+        return uniform("i32", e.b.and_(mask.parts[0], here))
+    return varying("i32", e.b.and_(e.values.vector(mask), e.splat(here)))
 
 
 def vote(e: Emitter, op: Op) -> None:
     assert op.form is not None
     b = e.b
-    bits = b.bitcast(e.lane_vector(op.args[0], "i1"), I32)
+    predicate = e.lane_vector(op.args[0], "i1")
+    if "sync" in op.form:
+        predicate = e.exchanged(predicate, "i1")
+    bits = b.bitcast(predicate, I32)
     members = member_mask(e, op, op.args[1] if len(op.args) > 1 else None)
     lanes = e.lanes(members)
     mask = members.parts[0]
@@ -161,9 +166,9 @@ def match(e: Emitter, op: Op) -> None:
     assert op.form is not None
     width = op.form.types[0].bits
     members = e.values.vector(member_mask(e, op, op.args[1]))
-    value = e.values.vector(e.observed(op.args[0], f"i{width}"))
+    value = e.exchanged(e.values.vector(e.observed(op.args[0], f"i{width}")), f"i{width}")
     equal = _same_value_mask(e, width)
-    same = e.b.and_(e.b.call(equal, [value, e.active]), members)
+    same = e.b.and_(e.b.call(equal, [value, e.present_lanes()]), members)
     if "any" in op.form:
         if op.results[0] is not None:
             e.set(op.results[0], varying("i32", same), op)
@@ -201,7 +206,7 @@ def reduce(e: Emitter, op: Op) -> None:
     name = form.one_of("add", "min", "max", "and", "or", "xor")
     intrinsic = {"min": "smin" if kind.signed else "umin", "max": "smax" if kind.signed else "umax"}.get(name, name)
     neutral = {"add": 0, "or": 0, "xor": 0, "and": -1, "umin": -1, "umax": 0, "smin": 0x7FFFFFFF, "smax": 0x80000000}[intrinsic]
-    value = e.values.vector(e.read(op.args[0], "i32"))
+    value = e.exchanged(e.values.vector(e.read(op.args[0], "i32")), "i32")
     members = member_mask(e, op, op.args[1])
     if op.results[0] is None:
         return

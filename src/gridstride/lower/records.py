@@ -166,6 +166,10 @@ WARP = Record(
     "spins:i64",
     "local:ptr",
     "signature:i64",
+    # values that lanes exchange, where they may have become groups that run apart:
+    "present:i32",  # lanes that have come to the exchange
+    "published:i64*32",  # in the record of the warp's first group: what each lane has brought
+    "received:i64*32",  # what all had brought when the exchange took place
     "tid_x_lanes:i32*32",
     "tid_y_lanes:i32*32",
     "tid_z_lanes:i32*32",
@@ -203,6 +207,7 @@ SCHEDULE = Record(
     "race_exit:ptr",
     "merge:ptr",  # two i64 a place of a frame that differs between lanes: offset, bytes of a lane (0: a mask)
     "merge_count:i32",  # 0: groups of lanes are never merged
+    "lockstep:i32",  # lanes of a warp never run apart, as before Volta
     "straight:i32",  # the kernel never suspends: one call runs all warps of a block
     "wait_start:i64",
 )

@@ -322,12 +322,12 @@ def _let_go(f: NativeFunction, schedule: Native, block: Native, number: Native, 
 
 
 def _release_warp_syncs(module: ir.Module, merge: ir.Function) -> ir.Function:
-    """release_warp_syncs(schedule, block) -> number of groups let go.
+    """release_warp_syncs(worker, schedule, block) -> number of groups let go.
 
     A group at bar.warp.sync goes on when every lane that its mask names is at one with the same mask, or has ended.
     """
-    f = NativeFunction(module, "release_warp_syncs", "i32", ["ptr", "ptr"], attributes=("noinline",))
-    schedule, block = f.args
+    f = NativeFunction(module, "release_warp_syncs", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
+    worker, schedule, block = f.args
     frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
     count = f.get(BLOCK, block, "context_count")
     released = f.variable("i32", 0)
@@ -344,10 +344,20 @@ def _release_warp_syncs(module: ir.Module, merge: ir.Function) -> ir.Function:
                 arrived = state.eq(WARP_SYNC) & f.get(WARP, other, "sync_mask").eq(mask)
                 missing.set(missing.get() + (concerned & ~arrived).to("i32"))
             with f.if_(missing.get().eq(0)):
+                present = f.variable("i32", 0)
+                present.set(0)
+                with f.count_to(count) as j:
+                    other = first + j.to("i64") * frame
+                    same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(WARP_SYNC)
+                    here = same & f.get(WARP, other, "sync_mask").eq(mask)
+                    present.set(present.get() | here.select(f.get(WARP, other, "active"), f.const("i32", 0)))
+                published = first + index.to("i64") * frame + WARP.offset("published")
                 with f.count_to(count) as j:
                     other = first + j.to("i64") * frame
                     same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(WARP_SYNC)
                     with f.if_(same & f.get(WARP, other, "sync_mask").eq(mask)):
+                        f.put(WARP, other, "present", present.get())
+                        f.intrinsic("llvm.memcpy.p0.p0.i64", "void", other + WARP.offset("received"), published, f.const("i64", 256), f.const("i1", 0))
                         f.put(WARP, other, "state", RUNNABLE)
                         released.set(released.get() + 1)
                 f.call(merge, schedule, block, index)
@@ -412,7 +422,8 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                     live.set(live.get() - 1)
                     moved.set(1)
                 with f.if_(state.ne(DONE)):
-                    with f.if_(f.get(WARP, warp, "pending").ne(0)):
+                    lockstep = f.get(SCHEDULE, schedule, "lockstep").ne(0) & (state.eq(YIELD) | state.eq(WARP_SYNC))
+                    with f.if_(f.get(WARP, warp, "pending").ne(0) & ~lockstep):
                         f.put(BLOCK, block, "live_threads", live.get())
                         f.call(split, schedule, block, warp)
                         live.set(f.get(BLOCK, block, "live_threads"))
@@ -429,7 +440,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                         _arrive(f, block, warp)
                         waiting_barrier.set(1)
                         moved.set(1)
-                    with f.if_(state.eq(WARP_SYNC)):
+                    with f.if_(state.eq(WARP_SYNC) & ~lockstep):
                         f.put(WARP, warp, "state", WARP_SYNC)
                         waiting_sync.set(1)
                         moved.set(1)
@@ -438,7 +449,8 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
         released = f.variable("i32", 0)
         released.set(f.call(barriers, worker, schedule, block))
         with f.if_((f.get(BLOCK, block, "context_count") > warps) | waiting_sync.get().ne(0)):
-            released.set(released.get() + f.call(syncs, schedule, block))
+            released.set(released.get() + f.call(syncs, worker, schedule, block))
+            f.ret_if(f.get(WORKER, worker, "fault_code").ne(0), f.const("i32", ABORTED))
         live.set(f.get(BLOCK, block, "live_threads"))
         nothing = moved.get().eq(0) & released.get().eq(0)
         with f.if_(~nothing):

@@ -39,7 +39,7 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
     block = _unravel(worker["fault_block"], run.grid)
     thread = _unravel((worker["fault_warp"] & 0xFFFFFFFF) * 32 + lane, run.block)
     sites, number = run.code.sites, worker["fault_site"]
-    known = code in ("out-of-bounds", "misaligned", "trap", "assert", "deadlock") and 0 <= number < len(sites)
+    known = code in ("out-of-bounds", "misaligned", "trap", "assert", "deadlock", "unsupported") and 0 <= number < len(sites)
     line, file, source_line, opcode, space, size = sites[number][:6] if known else (None, None, None, "", "", 0)
     name = run.program.file_names.get(file) if file is not None else None
     site = Site(name, source_line, line, block, thread)
@@ -60,7 +60,8 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
         advice = "look for a loop that does not end, or raise the budget"
         site = Site()
     else:
-        what, advice = "the kernel asked for something that is not supported", "see the list of what is supported"
+        what = "lanes of a warp exchange values from two different places of the kernel, which is not supported"
+        advice = "let all lanes that a mask names come to the same shuffle, vote, match or reduction"
     where = place_of(site)
     finding = Finding(
         code=_CODES[code],

@@ -60,7 +60,7 @@ MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pag
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
+    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
     budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
 
     seed: int | None = None
@@ -68,6 +68,7 @@ class LaunchOptions:
     budget: int | None = None
     cooperative: bool = False
     cluster: Dim3 | None = None
+    lockstep: bool = False
     profile: bool = False
     checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
 
@@ -367,6 +368,7 @@ class _Launch:
         schedule["barrier_check"] = int("divergent-barrier" in self.options.checks)
         for name, address in self.functions.races.items():
             schedule[name] = address
+        schedule["lockstep"] = int(self.options.lockstep)
         schedule["straight"] = int(not self.code.suspends)
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
         self.merge = np.array(self.code.merge or [(0, 0)], dtype=np.int64)

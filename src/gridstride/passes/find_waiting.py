@@ -76,7 +76,7 @@ def _exchanges(op: Op) -> bool:
 
 def gather_before_exchanges(function: Function) -> None:
     """Before every operation that exchanges values, let the lanes that its mask names come together."""
-    form = lookup("bar.warp.sync")
+    form = lookup("bar.warp.sync.gather'")
     ordered: list[Block] = []
     for block in function.blocks:
         ordered.append(block)
@@ -86,7 +86,8 @@ def gather_before_exchanges(function: Function) -> None:
             if _exchanges(op):
                 rest = Block(label=f"gathered@{op.line}")
                 rest.ops, rest.targets = block.ops[position:], block.targets
-                meet = Op(Kind.EFFECT, form, [], [op.args[-1]], op.line, op.loc, info="suspends", site=op.site)
+                brought = op.args[:1] if len(op.args) > 1 else []
+                meet = Op(Kind.EFFECT, form, [], [op.args[-1], *brought], op.line, op.loc, info="suspends", site=op.site)
                 block.ops[position:] = [meet, Op(Kind.JUMP, None, [], [])]
                 block.targets = [rest]
                 ordered.append(rest)

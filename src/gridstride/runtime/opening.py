@@ -7,14 +7,17 @@ from gridstride.machine.devices import DEFAULT_DEVICE, find_device
 from gridstride.runtime.device import Device
 
 
-def device(name: str = "auto", *, seed: int | None = None, threads: int | None = None, budget: int | None = None) -> Device:
+def device(name: str = "auto", *, seed: int | None = None, threads: int | None = None, budget: int | None = None, lockstep: bool = False) -> Device:
     """A device with memory of its own.
 
     name: "auto" (the simulator as an H200, until there is support for GPUs), "sim", or "sim:NAME" for another GPU of the
     device table, such as "sim:a100".
     seed: run blocks and warps in another order; the same seed gives the same run. None: the natural order.
-    threads: processor cores for a launch; None leaves it to the simulator, which then uses more than one only where that cannot be seen.
+    threads: processor cores for a launch; None is one. With more, equal bits from run to run are promised for kernels whose blocks
+    do not race (float atomics between blocks add in another order).
     budget: loop iterations, of all warps that a core runs together, after which a launch is stopped; None: no limit.
+
+    lockstep: lanes of a warp never run apart, as on GPUs before Volta: a lock that lanes of one warp contend for deadlocks.
 
     Raises UsageError for a name that means no device, UnsupportedError for "gpu" and "gpu:N".
     """
@@ -30,7 +33,7 @@ def device(name: str = "auto", *, seed: int | None = None, threads: int | None =
             raise UsageError(f"{option} must be at least {least}, not {value}")
     from gridstride.runtime.simulator import Simulator  # here, so that errors and listings do not wait for the engine
 
-    return Simulator(find_device(rest), seed=seed, threads=threads, budget=budget)
+    return Simulator(find_device(rest), seed=seed, threads=threads, budget=budget, lockstep=lockstep)
 
 
 def _suggestion(name: str) -> str:

@@ -41,11 +41,14 @@ _ALWAYS_FITS = 256
 class Simulator(Device):
     """A simulated GPU. Every launch runs to its end before the call returns."""
 
-    def __init__(self, spec: DeviceSpec, *, seed: int | None = None, threads: int | None = None, budget: int | None = None) -> None:
+    def __init__(
+        self, spec: DeviceSpec, *, seed: int | None = None, threads: int | None = None, budget: int | None = None, lockstep: bool = False
+    ) -> None:
         super().__init__(f"sim:{spec.key}", spec)
         self.seed = seed
         self.threads = threads
         self.budget = budget
+        self.lockstep = lockstep
         self.memory = Memory(spec.memory_bytes)
         self._unused: deque[Allocation] = deque()
         self._witness = Witness(self.memory)
@@ -136,6 +139,7 @@ class Simulator(Device):
             seed=self.seed,
             threads=self.threads,
             budget=self.budget,
+            lockstep=self.lockstep,
             cooperative=shape.cooperative,
             cluster=shape.cluster,
             profile=profiling.is_profiling(),
@@ -183,7 +187,7 @@ class SimulatedModule(Module):
     def fresh(self) -> SimulatedModule:
         device = self.device
         return SimulatedModule(
-            Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget), self.source, self.program
+            Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget, lockstep=device.lockstep), self.source, self.program
         )
 
     def _make(self, entry: str) -> Kernel:
