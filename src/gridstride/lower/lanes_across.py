@@ -241,7 +241,7 @@ def _reduce_floats(e: Emitter, op: Op) -> None:
     pair = lookup(f"{form.one_of('min', 'max')}{'.NaN' if strict else ''}.f32")
     assert pair.operation.lower is not None
     warp = e.values.warp
-    value = e.values.vector(e.read(op.args[0], "f32"))
+    value = e.exchanged(e.values.vector(e.read(op.args[0], "f32")), "f32")
     if "abs" in form:
         value = warp.intrinsic("llvm.fabs", "f32", value)
     infinity = float("inf") if "min" in form else float("-inf")
