@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,6 +44,7 @@ from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 from gridstride.machine.reserve import reserve
+from gridstride.machine.workers import run_to_the_end
 from gridstride.passes.analyse_shapes import LaneLayout
 
 _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
@@ -514,36 +514,10 @@ class _Launch:
             if run(worker.record.address, schedule.address, worker.pool.address):
                 self.stop[0] = 1
 
-        threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
-        _start(threads, STACK_BYTES + STACK_PER_CODE * len(self.code.image))
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.5)
-        except KeyboardInterrupt:
+        def stop() -> None:
             self.stop[0] = 1
-            for thread in threads:
-                thread.join()
-            raise
 
-
-_stack_size = threading.Lock()
-
-
-def _start(threads: list[threading.Thread], stack: int) -> None:
-    """Start threads with `stack` bytes each (of address space: only what is touched takes memory).
-
-    Native code does not look where the stack ends, and the frame of a large kernel made quickly holds every value it has.
-    """
-    with _stack_size:  # of all new threads of the process
-        before = threading.stack_size(-(-stack // 4096) * 4096)
-        try:
-            for thread in threads:
-                thread.start()
-        except RuntimeError:
-            raise LaunchError(f"there is no room for a stack of {stack >> 20:,} MB, which this kernel's code needs on the processor") from None
-        finally:
-            threading.stack_size(before)
+        run_to_the_end([functools.partial(work, w) for w in workers], STACK_BYTES + STACK_PER_CODE * len(self.code.image), stop)
 
 
 def _affine_order(blocks: int, rng: np.random.Generator) -> tuple[int, int]:
