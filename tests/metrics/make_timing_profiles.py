@@ -20,6 +20,8 @@ from timing_launches import HERE, TRUTH, as_json
 from gridstride.cases import read_cases, run_case
 from gridstride.machine import launch as engine
 from gridstride.machine.devices import find_device
+from gridstride.machine.launch_options import LaunchOptions
+from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.program import Program
 from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.profile import LaunchProfile
@@ -43,7 +45,7 @@ class CountingSimulator(Simulator):
 
     def _run(
         self, program: Program, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]
-    ) -> engine.LaunchOutcome:
+    ) -> EngineOutcome:
         outcome = engine.launch(
             program,
             kernel.entry,
@@ -53,7 +55,7 @@ class CountingSimulator(Simulator):
             shared_bytes=shape.shared,
             memory=self.memory,
             device=self.spec,
-            options=engine.LaunchOptions(profile=True),
+            options=LaunchOptions(profile=True),
             buffer_names=names,
         )
         assert outcome.counts is not None

@@ -327,7 +327,7 @@ def _release_warp_syncs(module: ir.Module, merge: ir.Function) -> ir.Function:
     A group at bar.warp.sync goes on when every lane that its mask names is at one with the same mask, or has ended.
     """
     f = NativeFunction(module, "release_warp_syncs", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
-    worker, schedule, block = f.args
+    _, schedule, block = f.args
     frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
     count = f.get(BLOCK, block, "context_count")
     released = f.variable("i32", 0)

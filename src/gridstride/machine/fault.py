@@ -13,8 +13,9 @@ from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.records import FAULTS
 
 if TYPE_CHECKING:
-    from gridstride.machine.launch import RecordView, _Launch
+    from gridstride.machine.launch import _Launch
     from gridstride.machine.memory import Allocation
+    from gridstride.machine.record_view import RecordView
 
 FAR = 1 << 32  # bytes from a buffer at which an address no longer has to do with it
 _CODES = {

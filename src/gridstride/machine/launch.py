@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import mmap
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.cache import DiskCache, key_of
 from gridstride.errors import LaunchError, UnsupportedError
 from gridstride.findings import Dim3
 from gridstride.lower.counting import PER_BLOCK, PER_SITE
-from gridstride.lower.host import compile_object, host_cpu, host_features, load_object
-from gridstride.lower.kernel import KernelCode, code_fingerprint
-from gridstride.lower.races import build_races
+from gridstride.lower.kernel import KernelCode
 from gridstride.lower.records import (
     BLOCK,
     FAULT_INTERRUPTED,
@@ -32,147 +29,30 @@ from gridstride.lower.records import (
     SCHEDULE,
     WARP,
     WORKER,
-    Record,
 )
-from gridstride.lower.runtime import build_runtime
-from gridstride.lower.scheduler import build_scheduler
 from gridstride.machine.detectors import PLANES, RACES, quiet_sites, race_planes, read_findings, trusted_sites
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
+from gridstride.machine.launch_options import Counts, LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
-from gridstride.machine.raw_findings import CheckReceipt, RawFinding
+from gridstride.machine.raw_findings import CheckReceipt
+from gridstride.machine.record_view import RecordView, column, new_record
 from gridstride.machine.reserve import reserve
+from gridstride.machine.shared_code import SharedCode, shared_functions
 from gridstride.machine.workers import run_to_the_end
 from gridstride.passes.analyse_shapes import LaneLayout
 
-_RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
 MAX_ORDER = 1 << 22  # blocks whose order is a table
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
+WORTH_SHARING = 1 << 16  # threads of a launch from which several cores are worth their start
 MARGIN = 4096  # readable bytes around shared and local memory
 GRID_WORKSPACE_BYTES = 8
 STACK_BYTES = 16 << 20  # of a worker thread, apart from the kernel's own frame
 STACK_PER_CODE = 8  # no instruction of the kernel's writes more bytes of its frame for each of its own: 64 with at least 8
 MAX_GROUPS = 32  # groups that a warp's lanes can split into
 MAX_POOL_BYTES = 8 << 30  # address space for blocks in flight; only touched pages take memory
-
-
-@dataclass(frozen=True)
-class LaunchOptions:
-    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
-    budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
-
-    seed: int | None = None
-    threads: int | None = None
-    budget: int | None = None
-    cooperative: bool = False
-    cluster: Dim3 | None = None
-    lockstep: bool = False
-    profile: bool = False
-    checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a profiled launch counted, summed over its workers: `sites` (accesses and branches, see lower/counting.py)
-    and `blocks` (executions, lanes), and the code they belong to."""
-
-    code: KernelCode
-    file_names: Mapping[int, str]
-    sites: npt.NDArray[np.int64]
-    blocks: npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class LaunchOutcome:
-    """seconds: of the run, without making native code."""
-
-    seconds: float
-    blocks: int
-    warps: int
-    threads: int
-    counts: Counts | None = None
-    findings: tuple[RawFinding, ...] = ()
-    receipt: CheckReceipt | None = None
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """The functions that all kernels share, in this process."""
-
-    trackers: list[Any]
-    table: npt.NDArray[np.int64]
-    run: Callable[[int, int, int], int]
-    races: dict[str, int]
-
-
-@functools.cache
-def _shared_functions() -> _Shared:
-    cache = DiskCache("native", limit_bytes=512 << 20)
-    trackers, addresses = [], {}
-    for name, build, symbols in (
-        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n not in ("host", "note_finding") and not n.startswith("race_")]),
-        ("scheduler", build_scheduler, ["run"]),
-        ("races", build_races, [*_RACE_FUNCTIONS, "race_access", "race_warp_sync"]),
-    ):
-        key = key_of("shared", name, host_cpu(), host_features(), code_fingerprint())
-        kept = cache.get(key)
-        if kept is None:
-            image = compile_object(str(build()))
-            cache.put(key, image.hex())
-        else:
-            image = bytes.fromhex(kept)
-        tracker, found = load_object(name, image, symbols)
-        trackers.append(tracker)
-        addresses.update(found)
-    table = np.array([addresses.get(n, 0) for n in RUNTIME_FUNCTIONS], dtype=np.int64)
-    races = {n: addresses[n] for n in _RACE_FUNCTIONS}
-    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(addresses["run"])
-    return _Shared(trackers, table, run, races)
-
-
-class RecordView:
-    """A record in host memory, its fields read and written by name."""
-
-    def __init__(self, record: Record, data: npt.NDArray[np.uint8]) -> None:
-        self.record, self.data = record, data
-
-    @property
-    def address(self) -> int:
-        return int(self.data.ctypes.data)
-
-    def array(self, name: str) -> npt.NDArray[Any]:
-        entry = self.record.fields[name]
-        kind: Any = {"i32": np.int32, "i64": np.int64, "ptr": np.int64}[entry.type]
-        size = np.dtype(kind).itemsize * entry.count
-        return self.data[entry.offset : entry.offset + size].view(kind)
-
-    def __getitem__(self, name: str) -> int:
-        return int(self.array(name)[0])
-
-    def __setitem__(self, name: str, value: int) -> None:
-        self.array(name)[0] = value
-
-
-def _column(records: npt.NDArray[np.uint8], record: Record, name: str, *, whole: bool = False) -> npt.NDArray[Any]:
-    """One field of many records of which the last axis holds the bytes."""
-    entry = record.fields[name]
-    kind: Any = {"i32": np.int32, "i64": np.int64, "ptr": np.int64}[entry.type]
-    first = records[..., entry.offset : entry.offset + np.dtype(kind).itemsize].view(kind)[..., 0]
-    shape = (*records.shape[:-1], entry.count) if whole else records.shape[:-1]
-    strides = (*records.strides[:-1], np.dtype(kind).itemsize) if whole else records.strides[:-1]
-    return np.lib.stride_tricks.as_strided(first, shape, strides)
-
-
-def new_record(record: Record) -> RecordView:
-    return RecordView(record, _aligned_zeros(record.size))
-
-
-def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    raw = np.zeros(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
 
 
 @dataclass
@@ -219,6 +99,11 @@ class _Shape:
         return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
+def _cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def launch(
     program: Program,
     entry_name: str,
@@ -248,12 +133,13 @@ def launch(
         raise UnsupportedError("clusters of more than one block are not supported yet")
     if entry.required_threads is not None and entry.required_threads != block:
         raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
-    shared = _shared_functions()
+    shared = shared_functions()
     layout = LaneLayout.of(block)
     trusted = trusted_sites(entry.provenance, parameters, memory) if "uninitialised" in options.checks else ()
     loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     run.extents = dict(extents or {}) if options.checks else {}
+    run.parallel = options.threads is None and options.seed is None and entry.independent(loaded.code.traits, parameters, grid, block)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
 
@@ -269,7 +155,7 @@ class _Launch:
         memory: Memory,
         device: DeviceSpec,
         options: LaunchOptions,
-        shared: _Shared,
+        shared: SharedCode,
     ) -> None:
         self.program, self.code, self.address = program, code, address
         self.grid, self.block = grid, block
@@ -283,6 +169,7 @@ class _Launch:
         self.blocks = prod(grid)
         self.stop = np.zeros(16, np.int32)
         self.extents: dict[int, tuple[int, int]] = {}
+        self.parallel = False  # blocks may share the cores without anybody noticing
 
     def execute(self, kernel: str, parameters: bytes, names: dict[int, str], stdout: Callable[[str], object]) -> LaunchOutcome:
         self.parameters = parameters
@@ -346,8 +233,12 @@ class _Launch:
     # ---- records ---------------------------------------------------------------------------------------------
 
     def _worker_count(self) -> int:
-        wanted = 1 if self.options.checks else self.options.threads  # detectors follow one order of blocks
-        return max(1, min(wanted or 1, self.blocks))
+        if self.options.checks:
+            return 1  # detectors follow one order of blocks
+        wanted = self.options.threads
+        if wanted is None:
+            wanted = _cores() if self.parallel and self.blocks * self.shape.threads >= WORTH_SHARING else 1
+        return max(1, min(wanted, self.blocks))
 
     def _schedule(self) -> RecordView:
         shape = self.shape
@@ -469,32 +360,32 @@ class _Launch:
         local = shared + shape.shared + MARGIN
         blocks = np.lib.stride_tricks.as_strided(data, (limit, BLOCK.size), (shape.stride, 1))
         for name, offset in (("warps", BLOCK.size), ("shared", shared), ("locals", local)):
-            _column(blocks, BLOCK, name)[...] = starts + offset
-        _column(blocks, BLOCK, "warp_count")[...] = shape.warps
-        _column(blocks, BLOCK, "fast")[...] = 0
+            column(blocks, BLOCK, name)[...] = starts + offset
+        column(blocks, BLOCK, "warp_count")[...] = shape.warps
+        column(blocks, BLOCK, "fast")[...] = 0
         frames = np.lib.stride_tricks.as_strided(data[BLOCK.size :], (limit, shape.warps, WARP.size), (shape.stride, shape.frame, 1))
         index = np.arange(shape.warps, dtype=np.int64)
-        _column(frames, WARP, "index")[...] = index
-        _column(frames, WARP, "alive")[...] = -1
+        column(frames, WARP, "index")[...] = index
+        column(frames, WARP, "alive")[...] = -1
         if shape.threads % 32:
-            _column(frames, WARP, "alive")[:, -1] = (1 << shape.threads % 32) - 1
-        _column(frames, WARP, "local")[...] = starts[:, None] + local + index * (shape.local * 32)
+            column(frames, WARP, "alive")[:, -1] = (1 << shape.threads % 32) - 1
+        column(frames, WARP, "local")[...] = starts[:, None] + local + index * (shape.local * 32)
         for axis, lanes in zip("xyz", self._thread_indices(), strict=True):
             by_warp = lanes.reshape(shape.warps, 32)
-            _column(frames, WARP, f"tid_{axis}")[...] = by_warp[:, 0]
-            _column(frames, WARP, f"tid_{axis}_lanes", whole=True)[...] = by_warp
-        _column(blocks, BLOCK, "locals_bytes")[...] = shape.locals
+            column(frames, WARP, f"tid_{axis}")[...] = by_warp[:, 0]
+            column(frames, WARP, f"tid_{axis}_lanes", whole=True)[...] = by_warp
+        column(blocks, BLOCK, "locals_bytes")[...] = shape.locals
         if self.defined:
             place = local + shape.locals + MARGIN
-            _column(blocks, BLOCK, "shared_defined")[...] = starts + place
-            _column(blocks, BLOCK, "local_defined")[...] = place + shape.shared + MARGIN - local
+            column(blocks, BLOCK, "shared_defined")[...] = starts + place
+            column(blocks, BLOCK, "local_defined")[...] = place + shape.shared + MARGIN - local
             local += shape.shared + shape.locals + 2 * MARGIN
         if self.races:
             place = -(-(local + shape.locals + MARGIN) // 64) * 64
-            _column(blocks, BLOCK, "race")[...] = starts + place
+            column(blocks, BLOCK, "race")[...] = starts + place
             place += RACE.size
             for name, size in PLANES.items():
-                _column(blocks, BLOCK, name.replace("race_", "shared_"))[...] = starts + place
+                column(blocks, BLOCK, name.replace("race_", "shared_"))[...] = starts + place
                 place += (shape.shared // 4 + 16) * size
 
     def _thread_indices(self) -> npt.NDArray[np.int32]:

@@ -18,6 +18,8 @@ from gridstride.findings import Finding
 from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
 from gridstride.machine.devices import DeviceSpec
+from gridstride.machine.launch_options import LaunchOptions
+from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program, load_program
@@ -117,7 +119,7 @@ class Simulator(Device):
         except KernelFault as fault:
             raise _in_the_sources_words(fault, view.kernel) from None
 
-    def _metrics(self, outcome: engine.LaunchOutcome, kernel: Kernel, shape: LaunchShape, names: Mapping[int, str]) -> LaunchMetrics:
+    def _metrics(self, outcome: EngineOutcome, kernel: Kernel, shape: LaunchShape, names: Mapping[int, str]) -> LaunchMetrics:
         assert outcome.counts is not None
         resources = kernel.resources
         given = [self.memory.find(address) for address in names]
@@ -134,8 +136,8 @@ class Simulator(Device):
         )
         return LaunchMetrics.of(profile, spill_bytes=resources.spill_store_bytes if resources else 0)
 
-    def _options(self, shape: LaunchShape) -> engine.LaunchOptions:
-        return engine.LaunchOptions(
+    def _options(self, shape: LaunchShape) -> LaunchOptions:
+        return LaunchOptions(
             seed=self.seed,
             threads=self.threads,
             budget=self.budget,
@@ -147,8 +149,8 @@ class Simulator(Device):
         )
 
     def _run(
-        self, view: LaunchInView, parameters: bytes, options: engine.LaunchOptions, stdout: Callable[[str], object] = write_standard_output
-    ) -> engine.LaunchOutcome:
+        self, view: LaunchInView, parameters: bytes, options: LaunchOptions, stdout: Callable[[str], object] = write_standard_output
+    ) -> EngineOutcome:
         return engine.launch(
             view.program,
             view.kernel.entry,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gridstride.errors import KernelFault
 from gridstride.findings import Finding, Site
 from gridstride.lower.kernel import shared_layout
-from gridstride.machine.launch import LaunchOptions
+from gridstride.machine.launch_options import LaunchOptions
 from gridstride.machine.memory import Memory
 from gridstride.machine.program import Program
 from gridstride.machine.raw_findings import RawFinding

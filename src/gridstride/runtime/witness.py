@@ -11,7 +11,7 @@ import numpy as np
 
 from gridstride.errors import KernelFault
 from gridstride.findings import Finding
-from gridstride.machine.launch import LaunchOptions, LaunchOutcome
+from gridstride.machine.launch_options import LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
 from gridstride.observers.checks import launch_shape, uninitialised

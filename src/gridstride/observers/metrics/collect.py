@@ -6,7 +6,7 @@ from typing import Any
 
 from gridstride.findings import Dim3
 from gridstride.lower.counting import IDEAL, SECTORS, WAVEFRONTS
-from gridstride.machine.launch import Counts
+from gridstride.machine.launch_options import Counts
 from gridstride.observers.metrics.profile import InstructionCounts, LaunchProfile
 
 _WORD = 4

@@ -1,0 +1,52 @@
+"""What a launch can be asked for, and what it tells when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gridstride.findings import Dim3
+from gridstride.lower.kernel import KernelCode
+from gridstride.machine.raw_findings import CheckReceipt, RawFinding
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
+    budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
+
+    seed: int | None = None
+    threads: int | None = None
+    budget: int | None = None
+    cooperative: bool = False
+    cluster: Dim3 | None = None
+    lockstep: bool = False
+    profile: bool = False
+    checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a profiled launch counted, summed over its workers: `sites` (accesses and branches, see lower/counting.py)
+    and `blocks` (executions, lanes), and the code they belong to."""
+
+    code: KernelCode
+    file_names: Mapping[int, str]
+    sites: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LaunchOutcome:
+    """seconds: of the run, without making native code."""
+
+    seconds: float
+    blocks: int
+    warps: int
+    threads: int
+    counts: Counts | None = None
+    findings: tuple[RawFinding, ...] = ()
+    receipt: CheckReceipt | None = None
