@@ -15,7 +15,7 @@ import llvmlite
 from llvmlite import ir
 
 from gridstride.cache import DiskCache, key_of
-from gridstride.errors import ParseError, UnsupportedError
+from gridstride.errors import GridstrideError, ParseError, UnsupportedError
 from gridstride.ir.nodes import AddressOf, Const, Function, Kind, Op, Reg, Site
 from gridstride.lower import access, calls
 from gridstride.lower.emitter import Emitter, SymbolTable
@@ -104,7 +104,13 @@ def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool 
     kept = cache.get(key)
     if kept is not None:
         return KernelCode.from_json(kept)
-    code = _compile(module, name, layout, profile, checks, trusted)
+    try:
+        code = _compile(module, name, layout, profile, checks, trusted)
+    except GridstrideError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect of ours, LLVM's complaints among them, ends one kernel and not the caller
+        what = f"{type(error).__name__}: {error}"
+        raise UnsupportedError(f"kernel `{name}` could not be turned into native code; this is a defect of Gridstride, please report it ({what})") from error
     cache.put(key, code.as_json())
     return code
 

@@ -42,6 +42,8 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
     sites, number = run.code.sites, worker["fault_site"]
     known = code in ("out-of-bounds", "misaligned", "trap", "assert", "deadlock", "unsupported") and 0 <= number < len(sites)
     line, file, source_line, opcode, space, size = sites[number][:6] if known else (None, None, None, "", "", 0)
+    if known and worker["fault_bytes"]:  # not by the instruction itself: a host function on its behalf
+        opcode, space, size = "ld", "generic", worker["fault_bytes"]
     name = run.program.file_names.get(file) if file is not None else None
     site = Site(name, source_line, line, block, thread)
     address = int(worker.array("fault_address")[lane]) & (2**64 - 1)

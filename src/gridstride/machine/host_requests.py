@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import LaunchError
+from gridstride.errors import GridstrideError, LaunchError
 from gridstride.findings import Dim3
 from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.records import BLOCK, FAULT_ASSERT, FAULT_BOUNDS, HOST_REQUESTS, ORDER_REQUESTS, WARP, WORKER
@@ -21,6 +22,7 @@ from gridstride.machine.printf import format_printf
 from gridstride.machine.program import Program
 
 HEAP_BYTES = 8 << 20  # of device-side malloc, as cudaLimitMallocHeapSize starts out
+MAX_TABLE_BYTES = 1 << 30  # of tables of what was allocated at some time, where several workers search them
 PRINT_LIMIT = 1 << 20  # characters; older output is dropped, as CUDA's ring buffer does
 
 
@@ -42,9 +44,11 @@ class HostRequests:
     block: Dim3
     assertion: str = ""
     printed: dict[int, list[str]] = field(default_factory=dict)
+    printed_characters: int = 0
     heap_used: int = 0
     views: list[WorkerView] = field(default_factory=list)
     _tables: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    _table_bytes: int = 0
 
     def __post_init__(self) -> None:
         kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 3)
@@ -73,15 +77,21 @@ class HostRequests:
                 if name in ORDER_REQUESTS:
                     self._order(name, block, warp, lanes, arguments[0])
                 elif name == "vprintf":
-                    self._print(block, warp, lanes, arguments)
+                    self._print(worker, block, warp, lanes, arguments)
                 elif name == "__assertfail":
                     self._assert(worker, block, warp, lanes, site, arguments)
                 elif name == "malloc":
                     for lane in lanes:
                         arguments[0][lane] = self._malloc(arguments[0][lane])
+                    self._publish_allocations()
                 else:
                     for lane in lanes:
                         self._free(worker, block, warp, site, lane, arguments[0][lane])
+                    self._publish_allocations()
+        except BadAddress as error:
+            _fault(worker, block, warp, site, FAULT_BOUNDS, 1 << error.lane)
+            ctypes.c_int32.from_address(worker + WORKER.offset("fault_bytes")).value = 4
+            _i64s(worker + WORKER.offset("fault_address"))[error.lane] = error.address
         except Exception as error:  # noqa: BLE001 - nothing may leave a foreign function's callback
             self.assertion = f"a request of the kernel failed: {error}"
             _fault(worker, block, warp, site, FAULT_ASSERT, mask & 0xFFFFFFFF)
@@ -103,14 +113,30 @@ class HostRequests:
         """What native code asks whether an access is known to come before."""
         return ctypes.cast(self._order_callback, ctypes.c_void_p).value or 0
 
-    def _print(self, block: int, warp: int, lanes: list[int], arguments: list[Any]) -> None:
+    def _print(self, worker: int, block: int, warp: int, lanes: list[int], arguments: list[Any]) -> None:
         linear = ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value
         out = self.printed.setdefault(linear, [])
         for lane in lanes:
             text = self._string(arguments[0][lane])
-            shown, taken = format_printf(text, _Arguments(self, warp, block, lane, arguments[1][lane]).read, self._string)
+            shown, taken = format_printf(text, _Arguments(self, worker, warp, block, lane, arguments[1][lane]).read, self._string)
             out.append(shown)
+            self.printed_characters += len(shown)
             arguments[0][lane] = taken  # what printf returns on the device
+        if self.printed_characters > 4 * PRINT_LIMIT:
+            self._drop_older()
+
+    def _drop_older(self) -> None:
+        """Forget what could not be handed out in the end anyway: all but the last characters, blocks in ascending order."""
+        kept = 0
+        for linear in sorted(self.printed, reverse=True):
+            pieces = self.printed[linear]
+            for k in range(len(pieces) - 1, -1, -1):
+                if kept >= PRINT_LIMIT:
+                    del pieces[: k + 1]
+                    break
+                kept += len(pieces[k])
+        self.printed = {linear: pieces for linear, pieces in self.printed.items() if pieces}
+        self.printed_characters = kept
 
     def _assert(self, worker: int, block: int, warp: int, lanes: list[int], site: int, arguments: list[Any]) -> None:
         lane = lanes[0]
@@ -119,14 +145,13 @@ class HostRequests:
         _fault(worker, block, warp, site, FAULT_ASSERT, sum(1 << k for k in lanes))
 
     def _malloc(self, size: int) -> int:
-        if size <= 0 or self.heap_used + size > HEAP_BYTES:
+        if size <= 0 or self.heap_used + size > HEAP_BYTES or self._table_bytes > MAX_TABLE_BYTES:
             return 0
         try:
             allocation = self.memory.allocate(size, name="device-side malloc")
         except LaunchError:
             return 0
         self.heap_used += size
-        self._publish_allocations()
         _heap(self.memory)[allocation.address] = allocation
         return allocation.address
 
@@ -142,12 +167,14 @@ class HostRequests:
         self.heap_used -= allocation.size
         for view in self.views:
             view.slots[view.slots[:, 0] == address] = (-1, 0)
-        self._publish_allocations()
 
     def _publish_allocations(self) -> None:
-        """Let native code see what is allocated now. Tables that a worker may still search are kept."""
+        """Let native code see what is allocated now. Tables that another worker may still search are kept."""
         table = np.ascontiguousarray(self.memory.table())
+        if len(self.views) == 1:
+            self._tables.clear()
         self._tables.append(table)
+        self._table_bytes += table.nbytes if len(self.views) > 1 else 0
         for view in self.views:
             if len(table) > view.count[0]:
                 view.table[0] = table.ctypes.data
@@ -176,11 +203,11 @@ class HostRequests:
             stdout(text[-PRINT_LIMIT:])
 
 
-_heaps: dict[int, dict[int, Allocation]] = {}
+_heaps: weakref.WeakKeyDictionary[Memory, dict[int, Allocation]] = weakref.WeakKeyDictionary()
 
 
 def _heap(memory: Memory) -> dict[int, Allocation]:
-    return _heaps.setdefault(id(memory), {})
+    return _heaps.setdefault(memory, {})
 
 
 def _i64s(address: int) -> Any:
@@ -198,14 +225,25 @@ def _fault(worker: int, block: int, warp: int, site: int, code: int, lanes: int)
     put("fault_block", ctypes.c_int64.from_address(block + BLOCK.offset("linear")).value, ctypes.c_int64)
 
 
+class BadAddress(Exception):
+    """A lane handed over an address at which there is nothing to read."""
+
+    def __init__(self, lane: int, address: int) -> None:
+        super().__init__(f"nothing is at address {address:#x}")
+        self.lane, self.address = lane, address
+
+
 class _Arguments:
     """The argument buffer of one lane's printf: values aligned to their size, in local memory."""
 
-    def __init__(self, host: HostRequests, warp: int, block: int, lane: int, address: int) -> None:
+    def __init__(self, host: HostRequests, worker: int, warp: int, block: int, lane: int, address: int) -> None:
         self.host, self.lane, self.offset = host, lane, 0
         self.address = address & (2**64 - 1)
         self.local = ctypes.c_int64.from_address(warp + WARP.offset("local")).value
         self.shared = ctypes.c_int64.from_address(block + BLOCK.offset("shared")).value
+        self.local_bytes, self.shared_bytes = (
+            ctypes.c_int64.from_address(worker + WORKER.offset(name)).value for name in ("local_bytes", "shared_bytes")
+        )
 
     def read(self, size: int) -> bytes:
         self.offset = -(-self.offset // size) * size
@@ -214,10 +252,12 @@ class _Arguments:
 
     def _word(self, offset: int) -> bytes:
         address = self.address + offset
-        if address >> 56 == LOCAL_WINDOW >> 56:
-            place = self.local + (address & ((1 << 56) - 1)) * 32 + self.lane * 4
-        elif address >> 56 == SHARED_WINDOW >> 56:
-            place = self.shared + (address & ((1 << 56) - 1))
-        else:
+        inside = address & ((1 << 56) - 1)
+        if address % 4 == 0 and address >> 56 == LOCAL_WINDOW >> 56 and inside + 4 <= self.local_bytes:
+            return ctypes.string_at(self.local + inside * 32 + self.lane * 4, 4)
+        if address >> 56 == SHARED_WINDOW >> 56 and inside + 4 <= self.shared_bytes:
+            return ctypes.string_at(self.shared + inside, 4)
+        try:
             return self.host.memory.bytes_view(address, 4).tobytes()
-        return ctypes.string_at(place, 4)
+        except GridstrideError:
+            raise BadAddress(self.lane, address) from None

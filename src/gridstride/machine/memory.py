@@ -74,6 +74,7 @@ class Memory:
         self._holes: list[tuple[int, int]] = [(first, self.base + span - RED_ZONE)]
         self._quarantine: collections.deque[tuple[int, int]] = collections.deque()
         self._quarantined = 0
+        self._rows: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)  # start and end of what is live, ascending, and room for more
         self._table: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
         self._table_generation = -1
 
@@ -105,7 +106,13 @@ class Memory:
         shadow = self.shadows.get("definedness")
         if shadow is not None:
             shadow.set(address, nbytes, NEVER)
-        bisect.insort(self._starts, address)
+        place = bisect.bisect_left(self._starts, address)
+        count = len(self._starts)
+        if count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros((max(64, count), 2), np.int64)])
+        self._starts.insert(place, address)
+        self._rows[place + 1 : count + 1] = self._rows[place:count]
+        self._rows[place] = address, address + nbytes
         self._live[address] = allocation
         self.used += nbytes
         self.generation += 1
@@ -127,7 +134,9 @@ class Memory:
             raise GridstrideError(f"`{allocation.name or 'an allocation'}` is freed a second time")
         allocation.live = False
         del self._live[allocation.address]
-        self._starts.remove(allocation.address)
+        place = bisect.bisect_left(self._starts, allocation.address)
+        del self._starts[place]
+        self._rows[place : len(self._starts)] = self._rows[place + 1 : len(self._starts) + 1]
         self.used -= allocation.size
         self.generation += 1
         start = allocation.address - RED_ZONE
@@ -243,7 +252,6 @@ class Memory:
     def table(self) -> npt.NDArray[np.int64]:
         """Start and end of every live allocation, ascending: what native code searches."""
         if self._table_generation != self.generation:
-            rows = [(s, s + self._live[s].size) for s in self._starts]
-            self._table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+            self._table = self._rows[: len(self._starts)].copy()
             self._table_generation = self.generation
         return self._table

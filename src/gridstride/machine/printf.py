@@ -11,6 +11,7 @@ from dataclasses import dataclass
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?)?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>[diouxXeEfFgGaAcsp%])"
 )
+WIDEST = 1 << 16  # characters of a field, and digits of a precision: more would only take memory
 _LONG = ("l", "ll", "q", "j", "z", "t")
 
 
@@ -96,7 +97,10 @@ def format_printf(text: str, read: Callable[[int], bytes], string: Callable[[int
         return int.from_bytes(read(size), "little", signed=signed)
 
     def given(number: str | None) -> int | None:
-        return None if number is None else integer(4, True) if number == "*" else int(number)
+        if number is None:
+            return None
+        value = integer(4, True) if number == "*" else int(number[:9])
+        return max(-WIDEST, min(value, WIDEST))
 
     def replace(match: re.Match[str]) -> str:
         nonlocal taken
