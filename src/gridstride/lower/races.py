@@ -19,6 +19,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.race_order import build_arrive, build_begin, build_exit, build_release, build_warp_sync
 from gridstride.lower.records import BLOCK, FINDING, FINDINGS_LIMIT, RACE, SPACES, WARP, WORKER
 
 SITE_BITS, TIME_BITS, THREAD_BITS = 16, 26, 10
@@ -26,9 +27,7 @@ ATOMIC, VOLATILE, MULTIPLE, BLOCKS = 1 << 20, 1 << 21, 1 << 22, 1 << 23
 READ, WRITE = 0, 1
 TIME_MASK = (1 << TIME_BITS) - 1
 BLOCK_SHIFT = TIME_BITS + THREAD_BITS
-
 WRITE_WRITE, READ_WRITE, WRITE_READ, ATOMIC_PLAIN, SAME_VALUE, UNORDERED_VOLATILE = range(6)
-
 _M64 = (1 << 64) - 1
 
 
@@ -38,11 +37,11 @@ def build_races() -> ir.Module:
     note = _note(module)
     judge = _judge(module, note)
     _access(module, judge, note)
-    _warp_sync(module)
-    _arrive(module)
-    _release(module)
-    _begin(module)
-    _exit(module)
+    build_warp_sync(module)
+    build_arrive(module)
+    build_release(module)
+    build_begin(module)
+    build_exit(module)
     return module
 
 
@@ -322,111 +321,3 @@ def _same_instruction(
             loose = (how & VOLATILE).ne(0)
             mark = equal.select(f.const("i32", 1 << 4 | SAME_VALUE << 8), f.const("i32", WRITE_WRITE << 8))
             f.call(note, worker, block, kind | loose.select(f.const("i32", 1 << 4 | UNORDERED_VOLATILE << 8), mark), site, site & 0xFFFF, base + lane, winner, f.load("i64", Native(f, address_slot.slot), lane.to("i64") * 8))
-
-
-# ---- order -----------------------------------------------------------------------------------------------------
-
-
-def _row(f: NativeFunction, race: Native, field: str, index: Native) -> Native:
-    return race + (index.to("i64") * 128 + RACE.offset(field))
-
-
-def _maximum(f: NativeFunction, a: Native, b: Native) -> Native:
-    return Native(f, f.b.select(f.b.icmp_unsigned(">", a.v, b.v), a.v, b.v))
-
-
-def _tick(f: NativeFunction, race: Native) -> Native:
-    """The time of a synchronisation; what comes after has a later one."""
-    now = f.get(RACE, race, "event")
-    f.put(RACE, race, "event", now + 1)
-    return now
-
-
-def _update_floor(f: NativeFunction, race: Native, index: Native, row: Native) -> None:
-    least = f.intrinsic("llvm.vector.reduce.umin.v32i32", "i32", row)
-    together = f.get(RACE, race, "together", index.to("i64"))
-    f.put(RACE, race, "floor", (least < together).select(least, together), index.to("i64"))
-
-
-def _warp_sync(module: ir.Module) -> None:
-    """race_warp_sync(block, warp, mask, lanes): `lanes` go on after a __syncwarp of `mask`."""
-    f = NativeFunction(module, "race_warp_sync", "void", ["ptr", "ptr", "i32", "i32"])
-    block, warp, mask, lanes = f.args
-    race, index = f.get(BLOCK, block, "race"), f.get(WARP, warp, "index")
-    now = _tick(f, race)
-    everyone = f.get(WARP, warp, "alive") | f.get(WARP, warp, "others")
-    with f.if_((everyone & ~mask).eq(0) & (lanes.eq(everyone) | lanes.eq(mask))):
-        f.put(RACE, race, "together", now, index.to("i64"))
-        _update_floor(f, race, index, f.load("32xi32", _row(f, race, "known", index)))
-        f.ret()
-        f.b.position_at_end(f.block("dead"))
-    joined = mask.to("32xi1").select(f.splat(now), f.const("32xi32", 0))
-    with f.each_lane(lanes & mask) as lane:
-        row = race + (((index * 32 + lane) * 128).to("i64") + RACE.offset("lanes"))
-        f.store(_maximum(f, f.load("32xi32", row), joined), row)
-    f.ret()
-
-
-def _arrive(module: ir.Module) -> None:
-    """race_arrive(block, warp): the warp has come to barrier `barrier` of its record; what it knows is left there."""
-    f = NativeFunction(module, "race_arrive", "void", ["ptr", "ptr"])
-    block, warp = f.args
-    race, index = f.get(BLOCK, block, "race"), f.get(WARP, warp, "index")
-    now = _tick(f, race)
-    own = Native(f, f.b.icmp_unsigned("==", f.lanes("i32").v, f.splat(index).v))
-    knows = own.select(f.splat(now), f.load("32xi32", _row(f, race, "known", index)))
-    place = _row(f, race, "left", f.get(WARP, warp, "barrier"))
-    f.store(_maximum(f, f.load("32xi32", place), knows), place)
-    f.put(RACE, race, "together", now, index.to("i64"))
-    f.ret()
-
-
-def _release(module: ir.Module) -> None:
-    """race_release(block, warp): the warp goes on after its barrier, knowing what was left there."""
-    f = NativeFunction(module, "race_release", "void", ["ptr", "ptr"])
-    block, warp = f.args
-    race, index = f.get(BLOCK, block, "race"), f.get(WARP, warp, "index")
-    left = f.load("32xi32", _row(f, race, "left", f.get(WARP, warp, "barrier")))
-    place = _row(f, race, "known", index)
-    row = _maximum(f, _maximum(f, f.load("32xi32", place), left), f.load("32xi32", race, RACE.offset("ended")))
-    # a barrier of the whole block: nobody has done anything since, so all that was done is known
-    whole = f.get(WARP, warp, "barrier_count").eq(0)
-    past = f.get(RACE, race, "event") - 1
-    with f.if_(whole):
-        f.put(RACE, race, "together", past, index.to("i64"))
-    row = _maximum(f, row, f.splat(whole.select(past, f.const("i32", 0))))
-    f.store(row, place)
-    _update_floor(f, race, index, row)
-    f.ret()
-
-
-def _begin(module: ir.Module) -> None:
-    """race_begin(block, warps): a block starts; whatever ran here before is past."""
-    f = NativeFunction(module, "race_begin", "void", ["ptr", "i32"])
-    block, warps = f.args
-    race = f.get(BLOCK, block, "race")
-    now = _tick(f, race)
-    past = f.splat(now)
-    absent = Native(f, f.b.icmp_unsigned(">=", f.lanes("i32").v, f.splat(warps).v))
-    row = absent.select(f.const("32xi32", 0x7FFFFFFF), past)
-    with f.count_to(warps) as k:
-        f.store(row, _row(f, race, "known", k))
-    with f.count_to(f.const("i32", 16)) as k:
-        f.store(past, _row(f, race, "left", k))
-    f.store(past, race, RACE.offset("together"))
-    f.store(past, race, RACE.offset("floor"))
-    f.store(past, race, RACE.offset("ended"))
-    f.ret()
-
-
-def _exit(module: ir.Module) -> None:
-    """race_exit(block, warp): a warp has ended; barriers that complete without it order its accesses all the same."""
-    f = NativeFunction(module, "race_exit", "void", ["ptr", "ptr"])
-    block, warp = f.args
-    race, index = f.get(BLOCK, block, "race"), f.get(WARP, warp, "index")
-    now = _tick(f, race)
-    own = Native(f, f.b.icmp_unsigned("==", f.lanes("i32").v, f.splat(index).v))
-    knows = own.select(f.splat(now), f.load("32xi32", _row(f, race, "known", index)))
-    place = race + RACE.offset("ended")
-    f.store(_maximum(f, f.load("32xi32", place), knows), place)
-    f.ret()

@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gridstride.lower.barriers import ARRIVE, OR, POPC
+from gridstride.lower.lane_groups import build_merge, build_split, build_tell_others
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import (
     BARRIER,
     BLOCK,
@@ -29,9 +28,16 @@ from gridstride.lower.records import (
     WARP_SYNC,
     WORKER,
     YIELD,
-    finding_code,
 )
 from gridstride.lower.runtime import poll_body
+from gridstride.lower.waiting_warps import (
+    arrive,
+    build_check_barrier,
+    build_release_barriers,
+    build_release_warp_syncs,
+    build_settle,
+    signature,
+)
 
 FREE, RUNNING = 0, 1
 FINISHED, STALLED, ABORTED = 0, 1, 2
@@ -46,11 +52,11 @@ def build_scheduler() -> ir.Module:
     """The LLVM module with `run(worker, schedule, pool) -> i32`: 0 when all blocks are done, 1 when stopped."""
     module = ir.Module("scheduler")
     start = _start_block(module)
-    others = _tell_others(module)
-    split, merge = _split(module, others), _merge(module, others)
-    barriers = _release_barriers(module, merge, _check_barrier(module))
-    syncs = _release_warp_syncs(module, merge)
-    run_block = _run_block(module, _settle(module), split, barriers, syncs)
+    others = build_tell_others(module)
+    split, merge = build_split(module, others), build_merge(module, others)
+    barriers = build_release_barriers(module, merge, build_check_barrier(module))
+    syncs = build_release_warp_syncs(module, merge)
+    run_block = _run_block(module, build_settle(module), split, barriers, syncs)
     _run(module, start, run_block)
     return module
 
@@ -123,259 +129,6 @@ def _start_block(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _split(module: ir.Module, others: ir.Function) -> ir.Function:
-    """split(schedule, block, warp): lanes that wait elsewhere in the kernel become a group of their own."""
-    f = NativeFunction(module, "split", "void", ["ptr", "ptr", "ptr"], attributes=("noinline",))
-    schedule, block, warp = f.args
-    frame = f.get(SCHEDULE, schedule, "frame_bytes")
-    first = f.get(BLOCK, block, "warps")
-    count = f.variable("i32", f.get(BLOCK, block, "context_count"))
-    # a place that an ended group of a split has left, else a new one
-    place = f.variable("i32", count.get())
-    warps = f.get(SCHEDULE, schedule, "warps")
-    with f.count_to(count.get()) as k:
-        ended = f.get(WARP, first + k.to("i64") * frame, "state").eq(DONE) & (k >= warps)
-        place.set(ended.select(k, place.get()))
-    with f.if_(place.get().eq(count.get())):
-        f.put(BLOCK, block, "context_count", count.get() + 1)
-    new = first + place.get().to("i64") * frame
-    f.intrinsic("llvm.memcpy.p0.p0.i64", "void", new, warp, frame, f.const("i1", 0))
-    pending = f.get(WARP, warp, "pending")
-    staying = f.get(WARP, warp, "alive") & ~pending
-    f.put(WARP, warp, "alive", staying)
-    f.put(WARP, new, "lanes", pending)
-    f.put(WARP, warp, "lanes", f.get(WARP, warp, "lanes") & ~pending)
-    f.put(WARP, warp, "pending", 0)
-    f.put(WARP, new, "alive", pending)
-    f.put(WARP, new, "pending", 0)
-    f.put(WARP, new, "active", 0)
-    f.put(WARP, new, "resume", 1)
-    f.put(WARP, new, "state", RUNNABLE)
-    f.put(WARP, new, "signature", 0)
-    start = f.get(SCHEDULE, schedule, "wait_start")
-    with f.count_to(f.get(SCHEDULE, schedule, "wait_count")) as k:
-        f.store(f.const("i32", 0), warp + (start + k.to("i64") * 4))
-    f.add_to(BLOCK, block, "live_threads", 1)
-    f.call(others, schedule, block, f.get(WARP, warp, "index"))
-    f.ret()
-    return f.function
-
-
-def _tell_others(module: ir.Module) -> ir.Function:
-    """tell_others(schedule, block, index): every group of warp `index` learns which lanes of it are in other groups."""
-    f = NativeFunction(module, "tell_others", "void", ["ptr", "ptr", "i32"], attributes=("noinline",))
-    schedule, block, index = f.args
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    total = f.get(BLOCK, block, "context_count")
-    everyone = f.variable("i32", 0)
-    with f.count_to(total) as k:
-        other = first + k.to("i64") * frame
-        same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").ne(DONE)
-        everyone.set(everyone.get() | same.select(f.get(WARP, other, "alive"), f.const("i32", 0)))
-    with f.count_to(total) as k:
-        other = first + k.to("i64") * frame
-        with f.if_(f.get(WARP, other, "index").eq(index)):
-            f.put(WARP, other, "others", everyone.get() & ~f.get(WARP, other, "alive"))
-    f.ret()
-    return f.function
-
-
-def _merge(module: ir.Module, others: ir.Function) -> ir.Function:
-    """merge(schedule, block, index): groups of warp `index` that would go on at the same place become one."""
-    f = NativeFunction(module, "merge", "void", ["ptr", "ptr", "i32"], attributes=("noinline",))
-    schedule, block, index = f.args
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    table, entries = f.get(SCHEDULE, schedule, "merge"), f.get(SCHEDULE, schedule, "merge_count")
-    total = f.get(BLOCK, block, "context_count")
-    f.ret_if(entries.eq(0))
-    with f.count_to(total) as k:
-        warp = first + k.to("i64") * frame
-        able = f.get(WARP, warp, "index").eq(index) & f.get(WARP, warp, "state").eq(RUNNABLE) & (f.get(WARP, warp, "resume") > 1)
-        with f.if_(able), f.count_to(total) as j:
-            other = first + j.to("i64") * frame
-            same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(RUNNABLE)
-            with f.if_((j > k) & same & f.get(WARP, other, "resume").eq(f.get(WARP, warp, "resume"))):
-                _take_over(f, warp, other, table, entries)
-                f.add_to(BLOCK, block, "live_threads", 0xFFFFFFFF)
-    f.call(others, schedule, block, index)
-    f.ret()
-    return f.function
-
-
-def _take_over(f: NativeFunction, warp: Native, other: Native, table: Native, entries: Native) -> None:
-    """The lanes of `other` go on in `warp`."""
-    lanes = f.get(WARP, other, "alive")
-    for name in ("alive", "active", "pending"):
-        f.put(WARP, warp, name, f.get(WARP, warp, name) | f.get(WARP, other, name))
-    f.put(WARP, other, "state", DONE)
-    with f.count_to(entries) as n:
-        place = f.load("i64", table, n.to("i64") * 16)
-        size = f.load("i64", table, n.to("i64") * 16 + 8)
-        with f.if_(size.eq(0)):
-            mixed = (f.load("i32", warp, place) & ~lanes) | (f.load("i32", other, place) & lanes)
-            f.store(mixed, warp, place)
-        with f.if_(size.ne(0)), f.each_lane(lanes) as lane:
-            at = place + lane.to("i64") * size
-            f.intrinsic("llvm.memcpy.p0.p0.i64", "void", warp + at, other + at, size, f.const("i1", 0))
-
-
-def _check_barrier(module: ir.Module) -> ir.Function:
-    """check_barrier(worker, schedule, block): a barrier of the whole block completes. Is the whole block there?"""
-    f = NativeFunction(module, "check_barrier", "void", ["ptr", "ptr", "ptr"], attributes=("noinline",))
-    worker, schedule, block = f.args
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    chosen, other = f.variable("i64", 0), f.variable("i64", 0)
-    with f.count_to(f.get(BLOCK, block, "context_count")) as k:
-        warp = first + k.to("i64") * frame
-        with f.if_(f.get(WARP, warp, "state").eq(BARRIER)), f.if_else(chosen.get().eq(0)) as (one, more):
-            with one:
-                chosen.set(warp.to("i64"))
-            with more:
-                differs = f.get(WARP, warp, "site").ne(f.get(WARP, chosen.get().to("ptr"), "site"))
-                other.set(differs.select(warp.to("i64"), other.get()))
-    here = chosen.get().to("ptr")
-    thread = f.get(WARP, here, "index") * 32 + f.first_lane(f.get(WARP, here, "active"))
-    elsewhere, worked, early = other.get().ne(0), f.get(BLOCK, block, "ended_after_work").ne(0), f.get(BLOCK, block, "ended_early").ne(0)
-    codes = [finding_code("divergent-barrier", s, d) for s, d in (("error", "waits-elsewhere"), ("error", "goes-on"), ("note", "exited"))]
-    code = elsewhere.select(f.const("i32", codes[0]), worked.select(f.const("i32", codes[1]), f.const("i32", codes[2])))
-    other_site = f.variable("i32", 0xFFFFFFFF)
-    other_cell = f.variable("i64", 0)
-    with f.if_(elsewhere):
-        there = other.get().to("ptr")
-        other_site.set(f.get(WARP, there, "site"))
-        number = f.get(WARP, there, "index") * 32 + f.first_lane(f.get(WARP, there, "active"))
-        other_cell.set(((f.get(BLOCK, block, "linear") + f.get(WORKER, worker, "first_block")) << BLOCK_SHIFT) | (number.to("i64") << TIME_BITS))
-    with f.if_(elsewhere | worked | early):
-        note = f.get(SCHEDULE, schedule, "note_finding")
-        f.call_pointer(note, "void", worker, block, code, f.get(WARP, here, "site"), other_site.get(), thread, other_cell.get(), f.const("i64", 0))
-    f.ret()
-    return f.function
-
-
-def _release_barriers(module: ir.Module, merge: ir.Function, check: ir.Function) -> ir.Function:
-    """release_barriers(worker, schedule, block) -> number of groups let go."""
-    f = NativeFunction(module, "release_barriers", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
-    worker, schedule, block = f.args
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    count = f.get(BLOCK, block, "context_count")
-    released = f.variable("i32", 0)
-    ids = f.variable("i32", 0)  # barriers that somebody waits at
-    uncounted = f.variable("i32", 0)  # of those, the ones that wait for the whole block
-    waiting, live = f.variable("i32", 0), f.variable("i32", 0)
-    with f.count_to(count) as k:
-        warp = first + k.to("i64") * frame
-        state = f.get(WARP, warp, "state")
-        live.set(live.get() + state.ne(DONE).to("i32"))
-        with f.if_(state.eq(BARRIER)):
-            bit = f.const("i32", 1) << f.get(WARP, warp, "barrier")
-            ids.set(ids.get() | bit)
-            waiting.set(waiting.get() + 1)
-            whole = f.get(WARP, warp, "barrier_count").eq(0)
-            uncounted.set(uncounted.get() | whole.select(bit, f.const("i32", 0)))
-    everyone_waits = waiting.get().eq(live.get())
-    with f.each_lane(ids.get()) as number:
-        arrived = f.get(BLOCK, block, "bar_arrived", number.to("i64"))
-        expected = f.get(BLOCK, block, "bar_expected", number.to("i64"))
-        bit = f.const("i32", 1) << number
-        whole = (uncounted.get() & bit).ne(0)
-        alone = ids.get().eq(bit)
-        complete = f.b.select(whole.v, (everyone_waits & alone).v, (arrived >= expected).v)
-        with f.if_(Native(f, complete) & whole & f.get(SCHEDULE, schedule, "barrier_check").ne(0)):
-            f.call(check, worker, schedule, block)
-        with f.if_(Native(f, complete)):
-            _let_go(f, schedule, block, number, released)
-    split = count > f.get(SCHEDULE, schedule, "warps")
-    with f.if_(released.get().ne(0) & split), f.count_to(f.get(SCHEDULE, schedule, "warps")) as k:
-        f.call(merge, schedule, block, k)
-    f.ret(released.get())
-    return f.function
-
-
-def _let_go(f: NativeFunction, schedule: Native, block: Native, number: Native, released: object) -> None:
-    """All groups at barrier `number` go on, with what the barrier has reduced."""
-    from gridstride.lower.native import Variable
-
-    assert isinstance(released, Variable)
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    count = f.get(BLOCK, block, "context_count")
-    holds, all_hold = f.variable("i32", 0), f.variable("i1", f.const("i1", 1))
-    with f.count_to(count) as k:
-        warp = first + k.to("i64") * frame
-        here = f.get(WARP, warp, "state").eq(BARRIER) & f.get(WARP, warp, "barrier").eq(number)
-        with f.if_(here):
-            mask, active = f.get(WARP, warp, "barrier_mask"), f.get(WARP, warp, "active")
-            holds.set(holds.get() + f.count_bits(mask & active))
-            all_hold.set(all_hold.get() & (mask & active).eq(active))
-    with f.count_to(count) as k:
-        warp = first + k.to("i64") * frame
-        here = f.get(WARP, warp, "state").eq(BARRIER) & f.get(WARP, warp, "barrier").eq(number)
-        with f.if_(here):
-            mode = f.get(WARP, warp, "barrier_mode")
-            some = holds.get().ne(0).to("i32")
-            result = mode.eq(POPC).select(holds.get(), mode.eq(OR).select(some, all_hold.get().to("i32")))
-            f.put(WARP, warp, "result", result)
-            with f.if_(f.get(SCHEDULE, schedule, "races").ne(0)):
-                f.call_pointer(f.get(SCHEDULE, schedule, "race_release"), "void", block, warp)
-            f.put(WARP, warp, "state", RUNNABLE)
-            released.set(released.get() + 1)
-    f.put(BLOCK, block, "bar_arrived", f.const("i32", 0), number.to("i64"))
-
-
-def _release_warp_syncs(module: ir.Module, merge: ir.Function) -> ir.Function:
-    """release_warp_syncs(worker, schedule, block) -> number of groups let go.
-
-    A group at bar.warp.sync goes on when every lane that its mask names is at one with the same mask, or has ended.
-    """
-    f = NativeFunction(module, "release_warp_syncs", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
-    _, schedule, block = f.args
-    frame, first = f.get(SCHEDULE, schedule, "frame_bytes"), f.get(BLOCK, block, "warps")
-    count = f.get(BLOCK, block, "context_count")
-    released = f.variable("i32", 0)
-    with f.count_to(count) as k:
-        warp = first + k.to("i64") * frame
-        with f.if_(f.get(WARP, warp, "state").eq(WARP_SYNC)):
-            mask, index = f.get(WARP, warp, "sync_mask"), f.get(WARP, warp, "index")
-            missing = f.variable("i32", 0)
-            missing.set(0)
-            with f.count_to(count) as j:
-                other = first + j.to("i64") * frame
-                state = f.get(WARP, other, "state")
-                concerned = f.get(WARP, other, "index").eq(index) & state.ne(DONE) & (f.get(WARP, other, "alive") & mask).ne(0)
-                arrived = state.eq(WARP_SYNC) & f.get(WARP, other, "sync_mask").eq(mask)
-                missing.set(missing.get() + (concerned & ~arrived).to("i32"))
-            with f.if_(missing.get().eq(0)):
-                present = f.variable("i32", 0)
-                present.set(0)
-                with f.count_to(count) as j:
-                    other = first + j.to("i64") * frame
-                    same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(WARP_SYNC)
-                    here = same & f.get(WARP, other, "sync_mask").eq(mask)
-                    present.set(present.get() | here.select(f.get(WARP, other, "active"), f.const("i32", 0)))
-                published = first + index.to("i64") * frame + WARP.offset("published")
-                with f.count_to(count) as j:
-                    other = first + j.to("i64") * frame
-                    same = f.get(WARP, other, "index").eq(index) & f.get(WARP, other, "state").eq(WARP_SYNC)
-                    with f.if_(same & f.get(WARP, other, "sync_mask").eq(mask)):
-                        f.put(WARP, other, "present", present.get())
-                        f.intrinsic("llvm.memcpy.p0.p0.i64", "void", other + WARP.offset("received"), published, f.const("i64", 256), f.const("i1", 0))
-                        f.put(WARP, other, "state", RUNNABLE)
-                        released.set(released.get() + 1)
-                f.call(merge, schedule, block, index)
-    f.ret(released.get())
-    return f.function
-
-
-def _signature(f: NativeFunction, warp: Native, frame: Native) -> Native:
-    """A hash of what a group of lanes would go on with."""
-    total = f.variable("i64", f.get(WARP, warp, "active").to("i64"))
-    total.set(total.get() * 31 + f.get(WARP, warp, "resume").to("i64"))
-    with f.count_to(frame >> 3, start=WARP.size // 8) as k:
-        word = f.load("i64", warp, k * 8)
-        mixed = (total.get() ^ word) * 0x9E3779B97F4A7C15
-        total.set(mixed ^ (mixed >> 29))
-    return total.get()
-
-
 def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function) -> ir.Function:
     """run_block(worker, schedule, block) -> FINISHED, STALLED or ABORTED"""
     f = NativeFunction(module, "run_block", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
@@ -430,14 +183,14 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                         moved.set(1)
                     with f.if_(state.eq(YIELD)):
                         f.ret_if(poll_body(f, worker).ne(0), f.const("i32", ABORTED))
-                        now = _signature(f, warp, f.get(SCHEDULE, schedule, "hash_bytes"))
+                        now = signature(f, warp, f.get(SCHEDULE, schedule, "hash_bytes"))
                         stuck.set(stuck.get() + now.eq(f.get(WARP, warp, "signature")).to("i32"))
                         f.put(WARP, warp, "signature", now)
                         yielded.set(yielded.get() + 1)
                     with f.if_(state.eq(BARRIER)):
                         with f.if_(races):
                             f.call_pointer(f.get(SCHEDULE, schedule, "race_arrive"), "void", block, warp)
-                        _arrive(f, block, warp)
+                        arrive(f, block, warp)
                         waiting_barrier.set(1)
                         moved.set(1)
                     with f.if_(state.eq(WARP_SYNC) & ~lockstep):
@@ -471,38 +224,6 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
             f.ret_if(stalls.get() >= patience, f.const("i32", STALLED))
     f.b.unreachable()
     return f.function
-
-
-def _settle(module: ir.Module) -> ir.Function:
-    """settle(block, frame bytes) -> warps that have not ended, the current one included.
-
-    The kernel went from warp to warp and came back at `current`: those before it have ended or arrived at the
-    barrier. From here on the scheduler takes each step of this block."""
-    f = NativeFunction(module, "settle", "i32", ["ptr", "i64"], attributes=("noinline",))
-    block, frame = f.args
-    f.put(BLOCK, block, "fast", 0)
-    first = f.get(BLOCK, block, "warps")
-    current = f.get(WARP, f.get(BLOCK, block, "current"), "index")
-    ended = f.variable("i32", 0)
-    with f.count_to(current) as k:
-        warp = first + k.to("i64") * frame
-        over = f.get(WARP, warp, "state").eq(DONE)
-        ended.set(ended.get() + over.to("i32"))
-        f.put(WARP, warp, "state", over.select(f.const("i32", DONE), f.const("i32", BARRIER)))
-    f.ret(f.get(BLOCK, block, "warp_count") - ended.get())
-    return f.function
-
-
-def _arrive(f: NativeFunction, block: Native, warp: Native) -> None:
-    """Count a group at its barrier; one that only arrives goes on at once."""
-    mode = f.get(WARP, warp, "barrier_mode")
-    f.put(WARP, warp, "state", mode.eq(ARRIVE).select(f.const("i32", RUNNABLE), f.const("i32", BARRIER)))
-    number = f.get(WARP, warp, "barrier").to("i64")
-    # a warp counts as a whole, whatever lanes of it have ended (PTX ISA 9.7.13.1)
-    whole = f.get(WARP, warp, "others").eq(0)
-    lanes = whole.select(f.const("i32", 32), f.count_bits(f.get(WARP, warp, "active")))
-    f.add_to(BLOCK, block, "bar_arrived", lanes, number)
-    f.put(BLOCK, block, "bar_expected", f.get(WARP, warp, "barrier_count"), number)
 
 
 def _deadlock(f: NativeFunction, worker: Native, block: Native) -> None:
