@@ -46,7 +46,12 @@ def call(flow: Flow, op: Op, block: Block) -> None:
     e = flow.e
     b = e.b
     address = _target(e, op)
-    number = b.trunc(b.lshr(b.sub(address, ir.Constant(I64, FUNCTION_WINDOW)), ir.Constant(I64, FUNCTION_STEP.bit_length() - 1)), I32)
+    distance = b.sub(address, ir.Constant(I64, FUNCTION_WINDOW))
+    whole = b.lshr(distance, ir.Constant(I64, FUNCTION_STEP.bit_length() - 1))
+    # number 0 is the kernel, which has no address; what is between two functions' addresses is none either
+    aligned = b.icmp_unsigned("==", b.and_(distance, ir.Constant(I64, FUNCTION_STEP - 1)), ir.Constant(I64, 0))
+    good = b.and_(aligned, b.icmp_unsigned("<", b.sub(whole, ir.Constant(I64, 1)), ir.Constant(I64, 1 << 31)))
+    number = b.select(good, b.trunc(whole, I32), ir.Constant(I32, -1))
     start = e.field(b, WARP, e.warp, "frame")
     new = b.add(start, _constant(e, f"frame.{e.function.name}"))
     local_base = b.add(e.field(b, FRAME, e.frame, "local_base"), ir.Constant(I64, callee_local_start(e)))

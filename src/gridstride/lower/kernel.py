@@ -138,7 +138,8 @@ def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, check
 def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
     functions = _select_all(module, name)
-    stack = len(functions) > 1
+    # a call through a pointer leaves the kernel even where no function's address is taken
+    stack = len(functions) > 1 or any(op.form is not None and op.form.text == "call.function" for b in functions[0].blocks for op in b.ops)
     shared = {n: v for f in functions for n, v in f.shared.items()}
     shared_offsets, static_shared = shared_layout(shared)
     names = sorted({a.name for f in functions for b in f.blocks for op in b.ops for a in op.args if isinstance(a, AddressOf) and a.space in ("global", "const")})
