@@ -34,6 +34,7 @@ COMMANDS = (
     Command("check", "gridstride.cli.check", "Launch with all checks on: races, uninitialised values, barriers, …"),
     Command("profile", "gridstride.cli.profile", "Launch with all counters: what is slow, on which line, and what to do."),
     Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
+    Command("compare", "gridstride.cli.compare", "The same launch on the simulator and on a GPU: outputs and counters side by side."),
     Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),
     Command("plan", "gridstride.cli.plan", "Launch arithmetic: blocks, idle threads, occupancy, waves."),
     Command("occupancy", "gridstride.cli.occupancy", "Occupancy: all limits, the curve over block sizes, the best block size."),

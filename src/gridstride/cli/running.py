@@ -75,14 +75,28 @@ class WhatToRun:
 
     def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
         """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
-
-        def load() -> Module:
-            return target.compile(Path(self.source), include_dirs=self.include, defines=self.define)
-
         if self.cases is not None:
-            _refuse_with_cases(self.kernel, self.grid, self.block, self.arguments, self.shared)
-            return _run_file(target, load, self.cases, self.only, profile, checks)
-        return _run_single(target, load, self.kernel, self.grid, self.block, self.arguments, self.shared, self.only, profile, checks)
+            return _run_file(target, lambda: self._load(target), self._of_file(), profile, checks)
+        return _run_single(target, lambda: self._load(target), self, profile, checks)
+
+    def launches(self, target: Device) -> tuple[Module, list[LaunchRequest]]:
+        """The module and the launches, nothing run yet. Raises what loading raises, and UsageError for wrong options and files."""
+        if self.cases is not None:
+            requests = self._of_file()
+            return self._load(target), requests
+        kernel = self._load(target)[_named(self)]
+        return kernel.module, [_single_request(kernel, self)]
+
+    def _load(self, target: Device) -> Module:
+        return target.compile(Path(self.source), include_dirs=self.include, defines=self.define)
+
+    def _of_file(self) -> list[LaunchRequest]:
+        assert self.cases is not None
+        _refuse_with_cases(self.kernel, self.grid, self.block, self.arguments, self.shared)
+        requests = select_cases(read_cases(self.cases), self.only)
+        if not requests:
+            raise UsageError(f"{self.cases} holds no cases: nothing was run")
+        return requests
 
 
 def _refuse_with_cases(kernel: str | None, grid: str | None, block: str | None, arg: Sequence[str] | None, shared: str) -> None:
@@ -93,59 +107,57 @@ def _refuse_with_cases(kernel: str | None, grid: str | None, block: str | None, 
 
 
 def _run_file(
-    target: Device, load: Callable[[], Module], path: Path, only: Sequence[str], profile: bool, checks: CheckRequest | None
+    target: Device, load: Callable[[], Module], requests: list[LaunchRequest], profile: bool, checks: CheckRequest | None
 ) -> RunResult:
-    requests = select_cases(read_cases(path), only)
-    if not requests:
-        raise UsageError(f"{path} holds no cases: nothing was run")
     try:
         module = load()
     except UsageError:
         raise
     except GridstrideError as error:
         return RunResult(target.name, tuple(failed_case(request, error) for request in requests))
-    with _progress(len(requests)) as step:
+    with progress(len(requests)) as step:
         results = run_cases(requests, module, lambda request: step(request.name), profile=profile, checks=checks)
     return RunResult(target.name, tuple(results))
 
 
 def _run_single(
-    target: Device,
-    load: Callable[[], Module],
-    name: str | None,
-    grid: str | None,
-    block: str | None,
-    args: Sequence[str],
-    shared: str,
-    only: Sequence[str] | None,
-    profile: bool,
-    checks: CheckRequest | None,
+    target: Device, load: Callable[[], Module], what: WhatToRun, profile: bool, checks: CheckRequest | None
 ) -> RunResult:
-    if only:
-        raise UsageError("--only picks cases of a case file; give it with --cases")
-    if name is None:
-        raise UsageError("say which kernel of the source to launch, or give --cases FILE")
-    for option, value in (("--grid", grid), ("--block", block)):
-        if value is None:
-            raise UsageError(f"{option} is missing; a launch needs --grid and --block")
-    assert grid is not None and block is not None
+    name = _named(what)
     try:
         kernel = load()[name]
     except UsageError:
         raise
     except GridstrideError as error:
         return RunResult(target.name, (CaseResult(name, name, failure=Failure(error.code, str(error))),))
-    parsed = arguments.parse_arguments(args, kernel.name, [(p.name, p.ptx_name) for p in kernel.parameters])
+    request = _single_request(kernel, what)
+    return RunResult(target.name, tuple(run_cases([request], kernel.module, profile=profile, checks=checks)))
+
+
+def _named(what: WhatToRun) -> str:
+    """The kernel of a single launch, after a look at whether the options make one."""
+    if what.only:
+        raise UsageError("--only picks cases of a case file; give it with --cases")
+    if what.kernel is None:
+        raise UsageError("say which kernel of the source to launch, or give --cases FILE")
+    for option, value in (("--grid", what.grid), ("--block", what.block)):
+        if value is None:
+            raise UsageError(f"{option} is missing; a launch needs --grid and --block")
+    return what.kernel
+
+
+def _single_request(kernel: Kernel, what: WhatToRun) -> LaunchRequest:
+    assert what.grid is not None and what.block is not None
+    parsed = arguments.parse_arguments(what.arguments, kernel.name, [(p.name, p.ptx_name) for p in kernel.parameters])
     _require_types(kernel, parsed.arguments)
-    request = LaunchRequest(
+    return LaunchRequest(
         kernel.name,
         kernel.name,
-        _dimensions(grid, parsed, "--grid"),
-        _dimensions(block, parsed, "--block"),
-        evaluate_count(shared, parsed.scalars, "--shared"),
+        _dimensions(what.grid, parsed, "--grid"),
+        _dimensions(what.block, parsed, "--block"),
+        evaluate_count(what.shared, parsed.scalars, "--shared"),
         parsed.arguments,
     )
-    return RunResult(target.name, tuple(run_cases([request], kernel.module, profile=profile, checks=checks)))
 
 
 def _dimensions(text: str, parsed: arguments.ParsedArguments, option: str) -> Dim3:
@@ -191,7 +203,7 @@ def _text_of(source: Path) -> str:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
+def progress(total: int) -> Iterator[Callable[[str], None]]:
     """A bar on standard error where that is a terminal and there is more than one launch; calls to the result advance it."""
     console = Console(stderr=True)
     if total < 2 or not console.is_terminal:
