@@ -53,6 +53,7 @@ class Case:
     whole_parameters: bool
     order: int | None
     threads: int | None
+    watched: str  # "", "checks" or "profile": what looks on while it runs
     what: list[str]
 
 
@@ -146,7 +147,7 @@ class _Text:
 
     def operand(self) -> str:
         """Something that may stand as an operand, mostly not here."""
-        rng = self.rng
+        rng: random.Random = self.rng
         kind = rng.randrange(10)
         if kind < 4:
             return rng.choice(self.registers())
@@ -157,8 +158,9 @@ class _Text:
         if kind == 7:
             return rng.choice(("0f7FC00000", "0fFF800000", "0d7FF0000000000001", "1.5", "-0.0", "0f00000001", "WARP_SZ"))
         if kind == 8:
-            labels = re.findall(r"\$\w+", "\n".join(self.body)) or ["$L"]
-            return rng.choice((*labels, "nosuch", *re.findall(r"\.b8 (\w+)\[", "\n".join((*self.head, *self.body)))))
+            text = "\n".join((*self.head, *self.body))
+            names: list[str] = [*re.findall(r"\$\w+", text), *re.findall(r"\.b8 (\w+)\[", text), "nosuch"]
+            return rng.choice(names)
         one, two = rng.choice(self.registers()), rng.choice(self.registers())
         return rng.choice(("_", f"[{one}]", f"[{one}+{rng.choice(INTEGERS)}]", f"{{{one}, {two}}}", f"{one}|{two}", f"!{one}", f"-{one}", "()", "{}", f"({one})"))
 
@@ -168,8 +170,8 @@ def _swap_register(t: _Text) -> None:
     if places:
         place = t.rng.choice(places)
         found = t.rng.choice(list(_REGISTER.finditer(t.body[place])))
-        same = t.rng.random() < 0.85
-        new = t.rng.choice(t.registers(re.match(r"%[a-z]+", found[0])[0] if same else None))  # type: ignore[index]
+        kind = found[0].rstrip("0123456789") if t.rng.random() < 0.85 else None
+        new = t.rng.choice(t.registers(kind))
         t.change(place, t.body[place][: found.start()] + new + t.body[place][found.end() :], "register")
 
 
@@ -416,4 +418,6 @@ def _launch(rng: random.Random, seed: int, kernel: Kernel, ptx: str, what: list[
     threads = 2 if rng.random() < 0.1 else None
     x, y, z = grid
     bx, by, bz = block
-    return Case(seed, kernel.name, ptx, (x, y, z), (bx, by, bz), shared, arguments, rng.random() < 0.3, order, threads, what)
+    whole = rng.random() < 0.3
+    watched = rng.choice(("", "", "", "", "checks", "profile"))
+    return Case(seed, kernel.name, ptx, (x, y, z), (bx, by, bz), shared, arguments, whole, order, threads, watched, what)

@@ -172,7 +172,7 @@ def save(folder: Path, seed: int, kind: str, detail: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     case = make_case(seed)
     (folder / f"{seed}.ptx").write_text(case.ptx)
-    launch = f"{case.kernel} grid {case.grid} block {case.block} shared {case.shared} order {case.order} threads {case.threads}"
+    launch = f"{case.kernel} grid {case.grid} block {case.block} shared {case.shared} order {case.order} threads {case.threads} watched {case.watched!r}"
     lines = [f"seed {seed}: {kind}", launch, str(case.arguments), *case.what, "", detail]
     (folder / f"{seed}.txt").write_text("\n".join(lines) + "\n")
 
@@ -208,7 +208,7 @@ def _one(seed: int) -> int:
     from .run_case import Verdict, run_case
 
     case = make_case(seed)
-    print(f"{case.kernel} grid {case.grid} block {case.block} shared {case.shared} order {case.order} threads {case.threads}\n{case.arguments}")
+    print(f"{case.kernel} grid {case.grid} block {case.block} shared {case.shared} order {case.order} threads {case.threads} watched {case.watched!r}\n{case.arguments}")
     print("\n".join(case.what))
     try:
         print("ended:", run_case(case))

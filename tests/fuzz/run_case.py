@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import struct
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,19 @@ from gridstride.machine.devices import find_device
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.memory import RED_ZONE, Memory
 from gridstride.runtime.array import Array
+from gridstride.runtime.checking import checking
 from gridstride.runtime.device import LaunchShape
+from gridstride.runtime.module import Kernel
 from gridstride.runtime.pointer import pointer
+from gridstride.runtime.profiling import profiling
 from gridstride.runtime.simulator import Simulator
 
 from .mutate import Case
 
 BUDGET = 20_000  # loop iterations and blocks of a launch
 CANARY = 0xC3
+_WATCHED: dict[str, Callable[[], AbstractContextManager[Any]]] = {"": nullcontext, "checks": checking, "profile": profiling}
 _DTYPES = {"i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64, "u8": np.uint8, "f32": np.float32, "f64": np.float64}
-_CODES = {"i32": "i", "u32": "I", "i64": "q", "u64": "Q", "f32": "f", "f64": "d"}
 
 
 class Verdict(Exception):
@@ -78,6 +83,11 @@ def _run(case: Case, device: Simulator, watch: _Watch) -> None:
                 arguments.append(_DTYPES[kind](value))
     watch.canary()
     shape = LaunchShape(as_dim3(case.grid, "grid"), as_dim3(case.block, "block"), case.shared)
+    with _WATCHED[case.watched]():
+        _launch(case, device, kernel, shape, arguments)
+
+
+def _launch(case: Case, device: Simulator, kernel: Kernel, shape: LaunchShape, arguments: list[Any]) -> None:
     if case.whole_parameters:
         kernel.launch(shape, arguments)
         return
