@@ -137,7 +137,7 @@ def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, check
 
 def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> tuple[dict[str, Any], str]:
     """All fields of the kernel's code but the image, and its LLVM IR as text."""
-    functions = _select_all(module, name)
+    functions = select_with_callees(module, name)
     # a call through a pointer leaves the kernel even where no function's address is taken
     stack = len(functions) > 1 or any(op.form is not None and op.form.text == "call.function" for b in functions[0].blocks for op in b.ops)
     shared = {n: v for f in functions for n, v in f.shared.items()}
@@ -192,7 +192,7 @@ def function_numbers(module: Module) -> dict[str, int]:
     return {name: number for number, name in enumerate(module.functions, 1)}
 
 
-def _select_all(module: Module, name: str) -> list[Function]:
+def select_with_callees(module: Module, name: str) -> list[Function]:
     """The kernel and every function that it calls for real, directly or not. They number their sites together."""
     graph = analyse_calls(module)
     functions = [select_operations(module, name, graph)]
@@ -242,7 +242,7 @@ def _lower_function(
 
 def access_provenance(module: Module, name: str) -> list[list[Any]]:
     """Of every access of a kernel where its address comes from, without making code (see KernelCode.provenance)."""
-    functions = _select_all(module, name)
+    functions = select_with_callees(module, name)
     drop_unused_results(functions[0])
     found = trace_provenance(functions[0]) if len(functions) == 1 else {}
     return _provenance(found, functions[0], len(functions[0].sites))

@@ -139,7 +139,7 @@ def launch(
     loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     run.extents = dict(extents or {}) if options.checks else {}
-    run.parallel = options.threads is None and options.seed is None and entry.independent(loaded.code.traits, parameters, grid, block)
+    run.parallel = options.threads is None and options.seed is None and entry.independent(loaded.code.traits, parameters, memory, grid, block)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
 

@@ -13,10 +13,21 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from gridstride.errors import LaunchError, ParseError
+from gridstride.findings import Dim3
+from gridstride.ir.nodes import Function as IrFunction
 from gridstride.isa.types import ScalarType
 from gridstride.lower.host import load_object
-from gridstride.lower.kernel import KernelCode, access_provenance, compile_kernel, function_numbers, parameter_layout, shared_layout
+from gridstride.lower.kernel import (
+    KernelCode,
+    access_provenance,
+    compile_kernel,
+    function_numbers,
+    parameter_layout,
+    select_with_callees,
+    shared_layout,
+)
 from gridstride.lower.records import FUNCTION_STEP, FUNCTION_WINDOW
+from gridstride.machine.independence import blocks_are_independent
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.passes.analyse_shapes import LaneLayout
 from gridstride.passes.select_operations import select_operations
@@ -89,6 +100,24 @@ class Entry:
     def provenance(self) -> list[list[Any]]:
         """Of each access the parameter that its address was made from (see KernelCode.provenance)."""
         return access_provenance(self.program.module, self.name)
+
+    @cached_property
+    def _operations(self) -> IrFunction | None:
+        """The kernel's operations; None if it calls functions for real."""
+        functions = select_with_callees(self.program.module, self.name)
+        return functions[0] if len(functions) == 1 else None
+
+    def independent(self, traits: Mapping[str, bool], parameters: bytes, memory: Memory, grid: Dim3, block: Dim3) -> bool:
+        """Whether it is proved that nobody can tell in which order the launch's blocks run."""
+        if self._operations is None:
+            return False
+        offsets, _ = parameter_layout(self.function.parameters)
+        buffers = {}
+        for site, (offset, _, _) in enumerate(self.provenance):
+            allocation = memory.find(int.from_bytes(parameters[offset : offset + 8], "little")) if offset >= 0 else None
+            if allocation is not None:
+                buffers[site] = (allocation.address, allocation.address + allocation.size)
+        return blocks_are_independent(self._operations, traits, offsets, parameters, buffers, grid, block)
 
     def code(self, layout: LaneLayout, profile: bool = False, checks: frozenset[str] = frozenset(), trusted: tuple[int, ...] = ()) -> LoadedCode:
         """Native code for a lane layout; made (or fetched from the cache) on first use. `trusted`: sites whose loads

@@ -13,7 +13,8 @@ def device(name: str = "auto", *, seed: int | None = None, threads: int | None =
     name: "auto" (the simulator as an H200, until there is support for GPUs), "sim", or "sim:NAME" for another GPU of the
     device table, such as "sim:a100".
     seed: run blocks and warps in another order; the same seed gives the same run. None: the natural order.
-    threads: processor cores for a launch; None is one. With more, equal bits from run to run are promised for kernels whose blocks
+    threads: processor cores for a launch; None is all of them where it is proved that no order of blocks can be seen (each
+    block writes places of its own that nobody else reads), else one. With a number, equal bits from run to run are promised for kernels whose blocks
     do not race (float atomics between blocks add in another order).
     budget: loop iterations, of all warps that a core runs together, after which a launch is stopped; None: no limit.
 
