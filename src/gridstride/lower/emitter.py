@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gridstride.errors import UnsupportedError
 from gridstride.ir.nodes import AddressOf, Arg, Const, Function, Kind, Missing, Op, Reg, SpecialRegister
 from gridstride.isa.lanes import Lanes, float_constant, scalar_type, vector_type
 from gridstride.isa.types import ScalarType
 from gridstride.lower.algebra import shaped_result
 from gridstride.lower.native import POINTER, splat, stack_slot
-from gridstride.lower.records import BLOCK, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER, Record
+from gridstride.lower.records import FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER, Record
+from gridstride.lower.special_registers import clock, special_register
 from gridstride.lower.values import Value, ValueBuilder, part_types, uniform, varying
-from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, affine, combine
+from gridstride.passes.analyse_shapes import UNIFORM, LaneLayout, Shape, Shapes, combine
 from gridstride.passes.find_alignments import find_alignments
 from gridstride.passes.split_webs import Liveness
 
@@ -113,74 +113,8 @@ class Emitter:
     def special(self, name: str) -> Value:
         """The value of a special register (PTX ISA 10)."""
         if name not in self.prologue_values:
-            self.prologue_values[name] = self._special(name)
+            self.prologue_values[name] = special_register(self, name)
         return self.prologue_values[name]
-
-    def _special(self, name: str) -> Value:
-        p, layout = self.prologue, self.layout
-        base, _, axis = name.partition(".")
-        if base == "%tid":
-            if not layout.regular:
-                return varying("i32", self.field(p, WARP, self.warp, f"tid_{axis}_lanes"))
-            first = self.field(p, WARP, self.warp, f"tid_{axis}")
-            if layout.width == 32:
-                return Value(affine(1, False), "i32", (first,)) if axis == "x" else uniform("i32", first)
-            if axis == "x":
-                return Value(affine(1, False), "i32", (first,))
-            if axis == "y":
-                return Value(affine(0, True), "i32", (first, ir.Constant(I32, 1)))
-            return uniform("i32", first)
-        if base in ("%ntid", "%nctaid"):
-            return uniform("i32", self.field(p, WORKER, self.worker, f"{base[1:]}_{axis}"))
-        if base == "%ctaid":
-            return uniform("i32", self.field(p, BLOCK, self.block, f"ctaid_{axis}"))
-        if base == "%laneid":
-            if layout.width == 32:
-                return Value(affine(1, False), "i32", (ir.Constant(I32, 0),))
-            return Value(affine(1, True), "i32", (ir.Constant(I32, 0), ir.Constant(I32, layout.width)))
-        if base.startswith("%lanemask_"):
-            masks = {
-                "eq": [1 << k for k in range(32)],
-                "lt": [(1 << k) - 1 for k in range(32)],
-                "le": [(2 << k) - 1 for k in range(32)],
-                "gt": [0xFFFFFFFF & ~((2 << k) - 1) for k in range(32)],
-                "ge": [0xFFFFFFFF & ~((1 << k) - 1) for k in range(32)],
-            }[base[10:]]
-            return varying("i32", ir.Constant(vector_type("i32"), [ir.Constant(I32, m) for m in masks]))
-        if base == "%warpid":
-            return uniform("i32", self.field(p, WARP, self.warp, "index"))
-        if base == "%nwarpid":
-            return uniform("i32", self.field(p, BLOCK, self.block, "warp_count"))
-        if base == "%smid":
-            return uniform("i32", self.field(p, WORKER, self.worker, "smid"))
-        if base == "%nsmid":
-            return uniform("i32", ir.Constant(I32, 132))
-        if base == "%gridid":
-            return uniform("i64", self.field(p, WORKER, self.worker, "gridid"))
-        if base in ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"):
-            field = "dynamic_bytes" if base == "%dynamic_smem_size" else "shared_bytes"
-            return uniform("i32", p.trunc(self.field(p, WORKER, self.worker, field), I32))
-        if base in ("%envreg1", "%envreg2"):
-            half = self.field(p, WORKER, self.worker, "cooperative")
-            return uniform("i32", p.trunc(half if base == "%envreg2" else p.lshr(half, ir.Constant(I64, 32)), I32))
-        if base in ("%clusterid", "%cluster_ctaid", "%cluster_ctarank", "%cluster_nctarank", "%cluster_nctaid", "%nclusterid", "%is_explicit_cluster"):
-            constant = {"%cluster_nctarank": 1, "%cluster_nctaid": 1}.get(base, 0)
-            if base == "%clusterid":
-                return uniform("i32", self.field(p, BLOCK, self.block, f"ctaid_{axis}"))
-            if base == "%nclusterid":
-                return uniform("i32", self.field(p, WORKER, self.worker, f"nctaid_{axis}"))
-            return uniform("i32", ir.Constant(I32, constant))
-        raise UnsupportedError(f"special register `{name}` is not supported")
-
-    def clock(self, name: str) -> Value:
-        """%clock and %globaltimer: a deterministic count that each reading advances."""
-        place = self.b.gep(self.worker, [ir.Constant(I64, WORKER.offset("clock"))], source_etype=I8)
-        now = self.b.add(self.b.load(place, typ=I64), ir.Constant(I64, 32))
-        self.b.store(now, place)
-        if name in ("%clock64", "%globaltimer"):
-            return uniform("i64", now)
-        shift = 32 if name.endswith("_hi") else 0
-        return uniform("i32", self.b.trunc(self.b.lshr(now, ir.Constant(I64, shift)), I32))
 
     def symbol(self, arg: AddressOf) -> ir.Value:
         """An address in its own state space as an i64 (PTX ISA 7.1)."""
@@ -286,8 +220,8 @@ class Emitter:
         if isinstance(arg, Const):
             return uniform(type_, self.constant(arg, type_))
         if isinstance(arg, SpecialRegister):
-            clock = arg.name.startswith(("%clock", "%globaltimer")) and not arg.name.startswith("%cluster")
-            return self.values.convert(self.clock(arg.name) if clock else self.special(arg.name), type_)
+            is_clock = arg.name.startswith(("%clock", "%globaltimer")) and not arg.name.startswith("%cluster")
+            return self.values.convert(clock(self, arg.name) if is_clock else self.special(arg.name), type_)
         assert isinstance(arg, AddressOf)
         return self.values.convert(uniform("i64", self.symbol(arg)), type_)
 
