@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 
+import gridstride as gs
 from engine.kernels import EVERY_TARGET, Kernels
 
 SOURCE = r"""
@@ -134,3 +135,15 @@ def test_results_of_integer_arithmetic() -> None:
             v * v % 1000003,
         ]
         assert [int(x) % 2**32 for x in out[8 * t : 8 * t + 8]] == [x % 2**32 for x in expected]
+
+
+@pytest.mark.parametrize(("device", "multiprocessors"), [("sim:h200", 132), ("sim:a100", 108), ("sim:t4", 40)])  # NVIDIA's data sheets
+def test_the_number_of_multiprocessors_is_the_devices(device: str, multiprocessors: int) -> None:
+    simulated = gs.device(device)
+    kernel = simulated.compile(
+        ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry count(.param .u64 out) {\n"
+        ".reg .u64 %p; .reg .u32 %n;\nld.param.u64 %p, [out]; mov.u32 %n, %nsmid; st.global.u32 [%p], %n; ret;\n}\n"
+    )["count"]
+    out = simulated.array(np.zeros(1, np.uint32))
+    kernel[1, 1](out)
+    assert out.numpy()[0] == multiprocessors

@@ -108,7 +108,7 @@ def compile_kernel(module: Module, name: str, layout: LaneLayout, profile: bool 
         code = _compile(module, name, layout, profile, checks, trusted)
     except GridstrideError:
         raise
-    except Exception as error:  # noqa: BLE001 - a defect of ours, LLVM's complaints among them, ends one kernel and not the caller
+    except Exception as error:  # a defect of ours, LLVM's complaints among them, ends one kernel and not the caller
         what = f"{type(error).__name__}: {error}"
         raise UnsupportedError(f"kernel `{name}` could not be turned into native code; this is a defect of Gridstride, please report it ({what})") from error
     cache.put(key, code.as_json())

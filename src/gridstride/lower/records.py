@@ -66,6 +66,7 @@ WORKER = Record(
     "local_bytes:i64",  # of one thread
     "exclusive:i32",  # nonzero: this is the only worker, atomics need no lock
     "smid:i32",
+    "nsmid:i32",
     "clock:i64",
     "gridid:i64",
     "fault_code:i32",

@@ -57,7 +57,7 @@ def special_register(e: Emitter, name: str) -> Value:
     if base == "%smid":
         return uniform("i32", e.field(p, WORKER, e.worker, "smid"))
     if base == "%nsmid":
-        return uniform("i32", ir.Constant(I32, 132))
+        return uniform("i32", e.field(p, WORKER, e.worker, "nsmid"))
     if base == "%gridid":
         return uniform("i64", e.field(p, WORKER, e.worker, "gridid"))
     if base in ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"):

@@ -295,7 +295,7 @@ class _Launch:
             record[f"ntid_{axis}"], record[f"nctaid_{axis}"] = n, g
         record["shared_bytes"], record["dynamic_bytes"] = self.shared_bytes, self.dynamic_shared
         record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
-        record["exclusive"], record["smid"] = int(count == 1), number
+        record["exclusive"], record["smid"], record["nsmid"] = int(count == 1), number, self.device.multiprocessors
         findings = np.zeros(FINDING.size * FINDINGS_LIMIT, np.uint8)
         record["findings"] = findings.ctypes.data
         if self.defined:
