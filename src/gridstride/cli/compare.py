@@ -44,7 +44,7 @@ def command(
     gpu: Annotated[int, typer.Option(metavar="N", min=0, help="Which GPU of this machine.")] = 0,
     tolerance: Annotated[float, typer.Option(metavar="REL", min=0, help="Relative difference up to which outputs count as the same.")] = 0.0,
     counters: Annotated[bool, typer.Option(help="Read the GPU's counters with ncu, if it is on PATH.")] = True,
-    cache_control: Annotated[CacheControl, typer.Option(help="What ncu does before each replay of a launch: empty all caches, or none.")] = "none",
+    cache_control: Annotated[CacheControl, typer.Option(help="What ncu does before each replay of a launch: empty all caches, as the simulator's do, or nothing.")] = "all",
     threads: running.ThreadsOption = None,
     json: running.JsonOption = None,
 ) -> None:

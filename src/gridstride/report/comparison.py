@@ -105,7 +105,7 @@ class Comparison:
     cases: tuple[CaseComparison, ...]
     tolerance: float = 0.0
     not_read: str | None = None
-    cache_control: str = "none"
+    cache_control: str = "all"
     notes: tuple[str, ...] = field(default=())
 
 

@@ -62,7 +62,7 @@ def _counters(case: CaseComparison) -> RenderableType:
     """The counters that are not zero on both sides."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("  counter")
-    table.add_column("")
+    table.add_column("mark")
     for heading in ("simulator", "ncu", "difference"):
         table.add_column(heading, justify="right")
     table.add_column("Nsight's name", style="dim")
@@ -79,11 +79,12 @@ def number(value: float | None) -> str:
     """A counter's value; "-" where a side does not have it."""
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:,.2f}"
 
 
 def difference(pair: CounterPair) -> str:
-    """equal, how many percent the simulator is off, or by how much where the GPU's value is 0; empty where there is nothing to compare."""
+    """"=", how many percent the simulator is off, the factor from ten times on, or by how much where the GPU's value is 0; empty where there is
+    nothing to compare."""
     if pair.equal is None:
         return ""
     if pair.equal:
@@ -91,7 +92,7 @@ def difference(pair: CounterPair) -> str:
     if pair.relative is None:
         assert pair.simulator is not None
         return f"+{number(pair.simulator)}"
-    return f"{100 * pair.relative:+.3g} %"
+    return f"{100 * pair.relative:+.3g} %" if pair.relative < 9 else f"×{1 + pair.relative:,.0f}"
 
 
 def _sums(compared: Comparison) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _sums(compared: Comparison) -> Iterator[str]:
     for mark in ("exact", "modelled", "estimated"):
         same, count, median = totals(cases, mark)
         if count:
-            off = "" if median is None or same == count else f"; median difference {100 * median:.2g} %"
+            off = "" if median is None or same == count else f"; median difference {100 * median:.3g} %"
             yield f"{mark} counters: {same:,} of {count:,} equal{off}"
     failed = len(compared.cases) - len(cases)
     if failed:

@@ -90,17 +90,9 @@ def read_counters(
         return Readings(missing="nothing ran on the GPU")
     log = folder / "ncu.csv"
     write_jobs(folder, jobs)
-    asked = list(metrics)
-    for _ in range(2):  # once more without the metrics that this GPU does not have
-        log.unlink(missing_ok=True)
-        command = ncu.command(profiler, asked, log, cache_control, _worker(folder, gpu))
-        status, said = run(command, SECONDS_A_JOB * len(jobs))
-        said += log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        launches = ncu.parse_csv(said)
-        unknown = ncu.unknown_metrics(said, asked)
-        if launches or not unknown:
-            break
-        asked = [name for name in asked if name not in unknown]
+    status, said = run(ncu.command(profiler, metrics, log, cache_control, _worker(folder, gpu)), SECONDS_A_JOB * len(jobs))
+    said += log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    launches = ncu.parse_csv(said)
     if any(launches):
         counters = ncu.by_job(launches, [job.name for job in jobs])
         return Readings(counters, None if counters else f"ncu saw {len(launches)} launches where {len(jobs)} were made")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_UNKNOWN_METRIC = re.compile(r"Failed to find metric (?:regex:)?\^?([\w.]+)")
 _PERMISSION = "ERR_NVGPUCTRPERM"
 
 
@@ -60,11 +58,6 @@ def complaint(output: str) -> str:
         return f"the driver lets only administrators read counters here ({_PERMISSION}); run as root, or ask for the permission"
     said = [line.removeprefix("==ERROR==").strip() for line in output.splitlines() if line.startswith("==ERROR==")]
     return f"ncu said: {' '.join(said)}" if said else "ncu read no counters and did not say why"
-
-
-def unknown_metrics(output: str, asked: Sequence[str]) -> set[str]:
-    """Those of the metrics asked for that the profiler says this GPU does not have."""
-    return set(_UNKNOWN_METRIC.findall(output)) & set(asked)
 
 
 def by_job(launches: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, Mapping[str, float]]:
