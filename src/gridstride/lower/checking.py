@@ -182,5 +182,25 @@ def warp_synced(e: Emitter, op: Op) -> None:
         return
     e.put_field(WARP, e.warp, "alive", e.live_lanes())
     mask = e.read(op.args[0], "i32")
-    lanes = mask.parts[0] if mask.shape.kind == "uniform" else _first(e, e.values.vector(mask))
-    call_runtime(e, "race_warp_sync", [e.block, e.warp, lanes, e.active])
+    if mask.shape.kind == "uniform":
+        call_runtime(e, "race_warp_sync", [e.block, e.warp, mask.parts[0], e.active])
+        return
+    # lanes with different masks meet in groups of their own, such as the tiles of a warp
+    b, masks = e.b, e.values.vector(mask)
+    before, head = b.block, e.native.append_basic_block("groups")
+    body, done = e.native.append_basic_block("group"), e.native.append_basic_block("grouped")
+    active = e.active
+    b.branch(head)
+    b.position_at_end(head)
+    left = b.phi(I32)
+    left.add_incoming(active, before)
+    b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(I32, 0)), body, done)
+    b.position_at_end(body)
+    name = "llvm.cttz.i32"
+    function = e.module.globals.get(name) or ir.Function(e.module, ir.FunctionType(I32, [I32, ir.IntType(1)]), name)
+    own = b.extract_element(masks, b.call(function, [left, ir.Constant(ir.IntType(1), 0)]))
+    group = b.and_(b.bitcast(b.icmp_unsigned("==", masks, e.splat(own)), I32), active)
+    call_runtime(e, "race_warp_sync", [e.block, e.warp, own, group])
+    left.add_incoming(b.and_(left, b.not_(group)), b.block)
+    b.branch(head)
+    b.position_at_end(done)

@@ -1,6 +1,6 @@
 """The shadow of memory that says which bytes are undefined: a byte for each byte, at a distance that its space sets.
 
-0 defined; NEVER nobody has written it; COPIED something undefined was copied there.
+0 defined; NEVER nobody has written it; COPIED something undefined was copied there; DERIVED something computed from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gridstride.lower.records import BLOCK, WORKER
 from gridstride.lower.target import Target, resolved, target_of, word_by_word
 from gridstride.lower.values import varying
 
-NEVER, COPIED = 0xFF, 0x01
+NEVER, COPIED, DERIVED = 0xFF, 0x01, 0x02
 _SINKS = {"branch": "branch", "address": "address", "output": "output", "update": "output", "decision": "decision"}
 
 
@@ -103,22 +103,29 @@ def _load(e: Emitter, t: Target) -> list[ir.Value]:
         for number, (places, size) in enumerate(pieces):
             value: ir.Value = e.b.call(_reader(e.module, size), [places, e.active])
             if number:
-                value = e.b.shl(value, e.values.warp.const("i32", number * size))
+                value = _moved(e, value, number * size)
             total = value if total is None else e.b.or_(total, value)
         assert total is not None
         values.append(total)
     if _joined(t):
-        values = [e.b.or_(values[0], e.b.shl(values[1], e.values.warp.const("i32", 8)))]
+        values = [e.b.or_(values[0], _moved(e, values[1], 8))]
     return values
 
 
 def _store(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     if _joined(t):
-        values = [values[0], e.b.lshr(values[0], e.values.warp.const("i32", 8))]
+        values = [values[0], _moved(e, values[0], -8)]
     for pieces, value in zip(_places(e, t), values, strict=True):
         for number, (places, size) in enumerate(pieces):
-            part = e.b.lshr(value, e.values.warp.const("i32", number * size)) if number else value
+            part = _moved(e, value, -number * size) if number else value
             e.b.call(_writer(e.module, size), [places, e.active, part])
+
+
+def _moved(e: Emitter, companion: ir.Value, places: int) -> ir.Value:
+    """A companion for other bytes of its register: up by so many, or down. That it was computed stays."""
+    const, shift = e.values.warp.const, e.b.shl if places > 0 else e.b.lshr
+    moved = e.b.and_(shift(e.b.and_(companion, const("i32", BYTES)), const("i32", abs(places))), const("i32", BYTES))
+    return e.b.or_(moved, e.b.and_(companion, const("i32", COMPUTED)))
 
 
 def _reader(module: ir.Module, size: int) -> ir.Function:
@@ -145,7 +152,7 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
         total = f.const("i32", 0)
         for k in range(size):
             byte = (value >> (8 * k)) & 0xFF
-            total = total | (byte.ne(0).to("i32") << k)
+            total = total | (byte.ne(0).to("i32") << k) | byte.eq(DERIVED).select(f.const("i32", COMPUTED), f.const("i32", 0))
         f.store(total, Native(f, result.slot), lane.to("i64") * 4)
     f.ret(result.get())
     return f.function
@@ -172,10 +179,11 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         value = f.load("i32", Native(f, source.slot), lane.to("i64") * 4)
-        total = f.const(f"i{size * 8}", 0)
+        kind = f"i{size * 8}"
+        state = (value & COMPUTED).ne(0).select(f.const(kind, DERIVED), f.const(kind, COPIED))
+        total = f.const(kind, 0)
         for k in range(size):
-            byte = ((value >> k) & 1).to(f"i{size * 8}")
-            total = total | ((byte * COPIED) << (8 * k))
+            total = total | ((((value >> k) & 1).to(kind) * state) << (8 * k))
         f.store(total, at.to("ptr"), align=1)
     f.ret()
     return f.function

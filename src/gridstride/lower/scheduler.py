@@ -43,6 +43,7 @@ FREE, RUNNING = 0, 1
 FINISHED, STALLED, ABORTED = 0, 1, 2
 STALLS_BEFORE_OTHERS = 4
 STALLS_WITH_CHANGES = 64
+SHORT_TURN = 2  # loop iterations of a group after one that waits in vain
 QUIET_ROUNDS = 16  # of all of a worker's blocks, before it takes itself for stuck
 STUCK_BITS = 16
 STUCK_MASK = (1 << STUCK_BITS) - 1
@@ -184,7 +185,12 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                     with f.if_(state.eq(YIELD)):
                         f.ret_if(poll_body(f, worker).ne(0), f.const("i32", ABORTED))
                         now = signature(f, warp, f.get(SCHEDULE, schedule, "hash_bytes"))
-                        stuck.set(stuck.get() + now.eq(f.get(WARP, warp, "signature")).to("i32"))
+                        same = now.eq(f.get(WARP, warp, "signature"))
+                        stuck.set(stuck.get() + same.to("i32"))
+                        # where one waits others often do too, and thousands of blocks may: each tries only a few times before it is the next one's turn
+                        interval = f.get(WORKER, worker, "poll_interval")
+                        f.put(WORKER, worker, "polls", same.select(f.const("i64", SHORT_TURN), interval))
+                        f.add_to(WORKER, worker, "executed", same.select(f.const("i64", SHORT_TURN) - interval, f.const("i64", 0)))
                         f.put(WARP, warp, "signature", now)
                         yielded.set(yielded.get() + 1)
                     with f.if_(state.eq(BARRIER)):

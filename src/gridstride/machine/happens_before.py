@@ -41,7 +41,7 @@ class Knowledge:
 class _Left:
     """What a release left at a location."""
 
-    block: int
+    thread: Thread
     scope: int
     knowledge: Knowledge
 
@@ -62,6 +62,7 @@ class HappensBefore:
         self.first_block = 1  # number of the launch's first block in shadow cells
         self._released: dict[Thread, _Left] = {}
         self._seen: dict[Thread, list[_Left]] = {}
+        self._taken: dict[Thread, dict[int, _Left]] = {}  # what a thread has learnt from already, by identity
         self._left: dict[int, list[_Left]] = {}
         self._learnt: dict[int, list[_Learnt]] = {}
 
@@ -73,12 +74,15 @@ class HappensBefore:
         for lane in lanes:
             thread = (number, index * 32 + lane)
             learnt = Knowledge()
+            taken = self._taken.setdefault(thread, {})
             for left in self._seen.pop(thread, []):
-                if left.block == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE):
+                # a loop that waits meets the same releases again and again
+                if id(left) not in taken and (left.thread[0] == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE)):
                     learnt.join(left.knowledge)
+                    taken[id(left)] = left
             if learnt.threads or learnt.warps:
                 self._learnt.setdefault(number, []).append(_Learnt(thread[1], now, learnt))
-            self._released[thread] = _Left(number, scope, self._known(race, thread, now))
+            self._released[thread] = _Left(thread, scope, self._known(race, thread, now))
 
     def _known(self, race: _Race, thread: Thread, now: int) -> Knowledge:
         """All that a thread knows."""
@@ -110,16 +114,17 @@ class HappensBefore:
             if reads:
                 for left in self._left.get(address, ()):
                     seen = self._seen.setdefault(thread, [])
-                    if left not in seen:
+                    if not any(left is known for known in seen):
                         seen.append(left)
             if writes:
                 released = self._released.get(thread)
                 if not reads:
                     self._left[address] = [released] if released else []
                 elif released:
-                    at = self._left.setdefault(address, [])
-                    if released not in at:
-                        at.append(released)
+                    # what a thread releases later includes what it released before
+                    at = self._left.get(address, [])
+                    kept = [left for left in at if left.thread != thread or left.scope > released.scope]
+                    self._left[address] = [*kept, released]
 
     def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
         """Whether the access in a shadow cell is known to come before what this lane does now."""

@@ -223,6 +223,7 @@ class _Launch:
             raise LaunchError(f"a cooperative launch of {self.blocks:,} blocks: {self.device.name} holds {self._resident():,} of them at once")
         workspace = self.memory.allocate(GRID_WORKSPACE_BYTES, name="the grid's workspace")
         self.memory.bytes_view(workspace.address, GRID_WORKSPACE_BYTES)[...] = np.array([GRID_WORKSPACE_BYTES, 0], np.uint32).view(np.uint8)
+        self.memory.mark_written(workspace.address, GRID_WORKSPACE_BYTES)
         return workspace
 
     def _counts(self, workers: list[_Worker]) -> Counts:
