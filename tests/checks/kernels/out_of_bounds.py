@@ -14,7 +14,7 @@ PITCHED = np.zeros((8, 32), np.int32)
 PITCHED[:, :20] = A[:160].reshape(8, 20)
 
 CASES = [
-    Case("linear_guard", (2, 2), (16, 16), (A, zeros(144), 20, 6, 24), {1: ROWS.ravel()}, also=("race-global",)),
+    Case("linear_guard", (2, 2), (16, 16), (A, zeros(144), 20, 6, 24), {1: ROWS.ravel()}, kind="race-global"),
     Case("pitch_in_bytes", 1, (32, 8), (A, zeros(256), 20, 8, 128), {1: PITCHED.ravel()}),
     Case("index_overflow", 1, 32, (A, zeros(32), 50000), {1: A[50000 * (np.arange(32, dtype=np.int64) + 49969) // 100000000]}),
     Case("off_by_one", 5, 64, (A, zeros(300), 300), {1: A[:300]}),

@@ -3,8 +3,7 @@
 struct Padded { u8 tag; int value; };
 extern "C" {
 __global__ void global_branch(const int *a, int *b) {
-    if (a[TID] > 3) b[TID] = 1;                             /*!*/
-    else b[TID] = 2;
+    if (a[TID] > 3) atomicAdd(&b[TID], 1);                  /*!*/
 }
 __global__ void global_address(const int *index, const int *a, int *b) {
     int k = index[TID];

@@ -16,10 +16,10 @@ def _given(*args):  # type: ignore[no-untyped-def]
 
 LAST = np.append(W[1:], W[31])
 CASES = [
-    Case("global_branch", 1, 32, (Blank(32), zeros(32)), {1: np.where(W > 3, 1, 2)}, repaired_launch=_given(A, zeros(32))),
+    Case("global_branch", 1, 32, (Blank(32), zeros(32)), {1: W > 3}, repaired_launch=_given(A, zeros(32))),
     Case("global_address", 1, 32, (Blank(32), A, zeros(32)), {2: A[W % 64]}, repaired_launch=_given(A, A, zeros(32))),
     Case("accumulate", 1, 32, (A, Blank(32)), {1: W}, repaired_launch=_given(A, zeros(32))),
-    Case("histogram_without_zeroing", 1, 32, (A, Blank(16)), {1: np.bincount(W & 15, minlength=16)}, repaired_launch=_given(A, zeros(16))),
+    Case("histogram_without_zeroing", 1, 32, (A, Blank(16)), {1: np.bincount(W & 15, minlength=16)}, repaired_launch=_given(A, zeros(16)), unmarked=True),
     Case("shared_histogram_without_zeroing", 1, 64, (A, zeros(16)), {1: np.bincount(A[:64] & 15, minlength=16) * 2}),
     Case("shared_tail", 1, 64, (A, zeros(1), 50), {1: A[:50].sum()}),
     Case("local_array", 1, 32, (np.arange(32, dtype=np.int32) * 17, zeros(32)), {1: ((_T * 17) & 7) + 9}),
