@@ -30,31 +30,37 @@ def place(cx: Lanes, form: Form, a: ir.Value, start: int, count: int) -> ir.Valu
     """The lowest `count` bytes of a piece, put at byte `start`."""
     low = cx.b.and_(a, cx.const("i32", (1 << count) - 1))
     moved = cx.b.and_(cx.b.shl(low, cx.const("i32", start)), cx.const("i32", BYTES))
-    return cx.b.or_(moved, cx.b.and_(a, cx.const("i32", COMPUTED)))
+    return _computed_too(cx, moved, a)
 
 
 @operation("shadow", modifiers="take", operands="b32 = b32 imm imm", section=_SECTION, meaning=reference.take)
 def take(cx: Lanes, form: Form, a: ir.Value, start: int, count: int) -> ir.Value:
     """`count` bytes from byte `start` on."""
     moved = cx.b.and_(cx.b.lshr(cx.b.and_(a, cx.const("i32", BYTES)), cx.const("i32", start)), cx.const("i32", (1 << count) - 1))
-    return cx.b.or_(moved, cx.b.and_(a, cx.const("i32", COMPUTED)))
+    return _computed_too(cx, moved, a)
 
 
 @operation("shadow", modifiers="keep", operands="b32 = b32 imm", section=_SECTION, meaning=reference.keep)
 def keep(cx: Lanes, form: Form, a: ir.Value, kept: int) -> ir.Value:
     """The bytes that a constant mask lets through."""
-    return cx.b.and_(a, cx.const("i32", kept | COMPUTED))
+    return _computed_too(cx, cx.b.and_(a, cx.const("i32", kept & BYTES)), a)
 
 
 @operation("shadow", modifiers="permute", operands="b32 = b32 b32 imm", section=_SECTION, meaning=reference.permute)
 def permute(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, selector: int) -> ir.Value:
     """prmt with a constant selector."""
     joined = cx.b.or_(cx.b.and_(a, cx.const("i32", 15)), cx.b.shl(cx.b.and_(b, cx.const("i32", 15)), cx.const("i32", 4)))
-    total = cx.b.and_(cx.b.or_(a, b), cx.const("i32", COMPUTED))
+    total = cx.const("i32", 0)
     for k in range(4):
         bit = cx.b.and_(cx.b.lshr(joined, cx.const("i32", selector >> 4 * k & 7)), cx.const("i32", 1))
         total = cx.b.or_(total, cx.b.shl(bit, cx.const("i32", k)))
-    return total
+    return _computed_too(cx, total, cx.b.or_(a, b))
+
+
+def _computed_too(cx: Lanes, taken: ir.Value, source: ir.Value) -> ir.Value:
+    """The bytes taken, computed if their source was; where all of them are defined nothing is left of that."""
+    some = cx.b.icmp_unsigned("!=", taken, cx.const("i32", 0))
+    return cx.b.or_(taken, cx.b.select(some, cx.b.and_(source, cx.const("i32", COMPUTED)), cx.const("i32", 0)))
 
 
 def _logic(cx: Lanes, a_shadow: ir.Value, b_shadow: ir.Value, a: ir.Value, b: ir.Value, decisive: int) -> ir.Value:
