@@ -162,4 +162,12 @@ __global__ void match_leaders(const int *a, int *h) {
     u32 same = __match_any_sync(~0u, a[TID] & 7);
     if (__ffs(same) - 1 == (TID & 31)) atomicAdd(&h[a[TID] & 7], __popc(same));
 }
+// of a word in shared memory one byte is computed from what nobody wrote, and another one is used
+__global__ void defined_byte_beside_a_computed_one(int *b) {
+    __shared__ u8 s[128];
+    s[4 * TID + 1] = (u8)TID;
+    s[4 * TID] = s[4 * TID + 3] + 1;
+    u32 w = ((volatile u32 *)s)[TID];
+    b[TID] = w >> 8 & 0xff;
+}
 }
