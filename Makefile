@@ -14,7 +14,7 @@ PYTEST_ARGS ?= -n auto
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
-.PHONY: install demo test lint clean
+.PHONY: install demo test test-checks lint clean
 
 install: $(INSTALLED)
 
@@ -23,6 +23,10 @@ demo: $(INSTALLED)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The tests of the engine once more, with all checks on: correct kernels must give no error.
+test-checks: $(INSTALLED_DEV)
+	GRIDSTRIDE_TEST_CHECKS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/engine tests/engine_coverage tests/truth_set/test_outputs.py tests/pipeline
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
