@@ -50,7 +50,7 @@ def keep(cx: Lanes, form: Form, a: ir.Value, kept: int) -> ir.Value:
 def permute(cx: Lanes, form: Form, a: ir.Value, b: ir.Value, selector: int) -> ir.Value:
     """prmt with a constant selector."""
     joined = cx.b.or_(cx.b.and_(a, cx.const("i32", 15)), cx.b.shl(cx.b.and_(b, cx.const("i32", 15)), cx.const("i32", 4)))
-    total = cx.const("i32", 0)
+    total: ir.Value = cx.const("i32", 0)
     for k in range(4):
         bit = cx.b.and_(cx.b.lshr(joined, cx.const("i32", selector >> 4 * k & 7)), cx.const("i32", 1))
         total = cx.b.or_(total, cx.b.shl(bit, cx.const("i32", k)))
