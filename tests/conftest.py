@@ -7,8 +7,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 import gridstride as gs
+
+# A machine may be busy with other things: no test fails for the time that an example takes.
+settings.register_profile("gridstride", deadline=None)
+settings.load_profile("gridstride")
 
 CHECKED = ("engine", "engine_coverage", "truth_set", "pipeline")
 # What stops a kernel reaches the test as an exception, and refused launches are what some tests are about.
