@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 
 from gridstride.errors import UsageError
@@ -100,14 +101,22 @@ def manual(checks: Iterable[Check] = CHECKS) -> str:
     ]
     checks = tuple(checks)
     for check in checks:
-        severity = ", ".join(check.severities) + (" (always)" if check.always else "")
+        severity = ", ".join(check.severities) + (" (always)" if check.always or check.event else "")
         lines.append(f"| [{check.code}](#{check.code.lower()}-{check.kind}) | `{check.kind}` | {severity} | {check.title} |")
     for check in checks:
         lines += ["", f"## {check.code} {check.kind}", "", f"**{check.title}**", "", check.explanation]
         for name in ("Bad", "Good"):
             lines += ["", f"{name}:", "```cuda", check.section(name), "```"]
         lines += ["", f"What to do: {check.section('What to do')}"]
+    lines += ["", "## Findings that are known", "", *_known_findings()]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+
+
+def _known_findings() -> list[str]:
+    """How to leave out what somebody has looked at already, from the texts of the modules that do it."""
+    from gridstride.observers.checks import baseline, suppress  # here: both need this module
+
+    return [inspect.cleandoc(suppress.__doc__ or ""), "", inspect.cleandoc(baseline.__doc__ or "")]
 
 
 def _indented(text: str) -> str:
