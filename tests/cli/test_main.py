@@ -1,5 +1,7 @@
 """The command line's frame: errors, exit statuses, version, lazy start."""
 
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,9 +49,34 @@ def test_an_error_is_one_line_and_its_status(command_that: Callable[[BaseExcepti
     assert (out, err) == ("", "gridstride: no such thing\n")
 
 
-def test_an_interrupt_is_130(command_that: Callable[[BaseException], None]) -> None:
+def test_an_interrupt_is_130_and_said(command_that: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
     command_that(KeyboardInterrupt())
     assert run("plan") == 130
+    assert capsys.readouterr().err == "gridstride: interrupted\n"
+
+
+def in_a_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`line`, in which `gridstride` is the command line, run by a shell."""
+    line = line.replace("gridstride", f"{shlex.quote(sys.executable)} -m gridstride.cli", 1)
+    return subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", ["devices", "plan 1000 --json -"])
+def test_a_full_disk_is_one_line_and_2(arguments: str) -> None:
+    done = in_a_shell(f"gridstride {arguments} > /dev/full")
+    assert (done.returncode, done.stderr) == (2, "gridstride: cannot write to standard output: No space left on device\n")
+
+
+def test_a_closed_standard_output_stops_nothing() -> None:
+    done = in_a_shell("gridstride plan 1000 >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_encoding_without_our_characters_stops_nothing() -> None:
+    done = in_a_shell("gridstride roofline --matrix 64", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "H200" in done.stdout and done.stdout.isascii()
 
 
 def test_an_error_of_our_own_is_not_mistaken_for_findings(command_that: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,15 @@ Exit status: 0 clean, 1 findings or a failed verification, 2 bad input or usage,
 
 from __future__ import annotations
 
+import errno
+import functools
 import importlib
+import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, NoReturn
 
@@ -19,6 +23,9 @@ import typer
 from gridstride.errors import GridstrideError
 
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT, errno.EPIPE})
+"""What writing to standard output fails with; an error with the name of a file is about that file, and not meant."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +55,66 @@ COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments` (the process's own by default) and end with its exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    prepare_streams()
+    status = _status(arguments)
+    try:
+        sys.stdout.flush()  # here, so that a full disk is said in a sentence and not by the interpreter's shutdown
+    except OSError as error:
+        status = _cannot_print(error)
+    sys.exit(status)
+
+
+def _status(arguments: Sequence[str]) -> int:
+    """The exit status of the command that `arguments` name, after what went wrong was said."""
     try:
         _application(arguments)(args=arguments, prog_name="gridstride")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except GridstrideError as error:
         print(f"gridstride: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        print("gridstride: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except Exception:  # noqa: BLE001 - the last resort, so that a crash is not mistaken for status 1, "findings"
+        return error.exit_status
+    except Exception as error:  # noqa: BLE001 - the last resort, so that a crash is not mistaken for status 1, "findings"
+        if isinstance(error, OSError) and error.filename is None and error.errno in CANNOT_WRITE:
+            return _cannot_print(error)
         traceback.print_exc()
         print("gridstride: this is an error in Gridstride itself; please report it with the lines above", file=sys.stderr)
-        sys.exit(INTERNAL_ERROR)
-    sys.exit(0)
+        return INTERNAL_ERROR
+    return 0
+
+
+def _cannot_print(error: OSError) -> int:
+    """Say that standard output takes nothing, let nothing more go there, and return the exit status."""
+    print(f"gridstride: cannot write to standard output: {error.strerror or error}", file=sys.stderr)
+    with suppress(OSError, ValueError):  # what is still in its buffer must not be tried again when the interpreter ends
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    return GridstrideError.exit_status
+
+
+def prepare_streams() -> None:
+    """Give both streams somewhere to go where they were closed (`>&-`), and let none fail on a character that its encoding lacks."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="replace")
+
+
+def _telling_interrupts(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which says on standard error that it was interrupted: the parser around it would end the process without a word."""
+
+    @functools.wraps(command)
+    def run(*args: object, **given: object) -> None:
+        try:
+            command(*args, **given)
+        except KeyboardInterrupt:
+            print("gridstride: interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
 
 
 def _application(arguments: Sequence[str]) -> typer.Typer:
@@ -78,7 +132,7 @@ def _application(arguments: Sequence[str]) -> typer.Typer:
     completing = "_GRIDSTRIDE_COMPLETE" in os.environ
     for entry in COMMANDS:
         if completing or entry.name == wanted:
-            application.command(entry.name, help=None)(importlib.import_module(entry.module).command)
+            application.command(entry.name, help=None)(_telling_interrupts(importlib.import_module(entry.module).command))
         else:
             application.command(entry.name, help=entry.summary)(_summary_only)
     return application
