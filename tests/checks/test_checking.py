@@ -15,6 +15,7 @@ SOURCE = r"""
 extern "C" {
 __global__ void set(int* x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = i; }
 __global__ void clash(int* x) { x[0] = threadIdx.x; }
+__global__ void count(int* x, const int* where) { x[where[threadIdx.x]]++; }
 __global__ void quiet(int* x) {
     // gridstride: ignore[race-global]
     x[0] = threadIdx.x;
@@ -69,6 +70,21 @@ def test_a_race_is_an_error_with_the_callers_name_for_the_buffer(module: gs.Modu
     assert found.count % 3 == 0 and found.count > 0  # three launches, one cause
     assert not findings.passed and findings[0] == found and findings[:1] == [found]
     assert repr(findings).startswith("<gridstride.Findings: 1 finding in 3 launches>\nerror[GS202] race-global: ")
+
+
+@pytest.mark.parametrize(("where", "shared"), [([6, 5, 5], 5), ([5, 5, 6], 5), ([1, 7, 4, 7], 7)])
+def test_a_race_among_lanes_is_at_the_word_that_they_share(module: gs.Module, where: list[int], shared: int) -> None:
+    x, places = module.device.zeros(8, np.int32), module.device.array(np.array(where, np.int32))
+    with gs.checking() as findings:
+        module["count"][1, len(where)](x, places)
+    assert {(found.kind, found.index) for found in findings} == {("race-global", shared)}
+
+
+def test_lanes_that_share_no_word_do_not_race(module: gs.Module) -> None:
+    x, places = module.device.zeros(8, np.int32), module.device.array(np.array([6, 5, 0, 7], np.int32))
+    with gs.checking() as findings:
+        module["count"][1, 4](x, places)
+    assert findings.passed and not list(findings)
 
 
 def test_only_what_was_asked_for(module: gs.Module) -> None:

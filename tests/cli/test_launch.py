@@ -142,6 +142,14 @@ def test_template_instances(run: Any) -> None:
     assert "7 7 7 7" in ended.out
 
 
+def test_names_of_files_beyond_ascii(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "größe").mkdir()
+    (tmp_path / "größe" / "é.cu").write_text("__global__ void k(int* p) { p[9] = 1; }\n")
+    ended = run("größe/é.cu", "k", "--grid", "1", "--block", "1", "--arg", "p=i32[8]:zeros")
+    assert ended.status == 1
+    assert re.search(r"\n  at \S*größe/é\.cu:1\n    1 \| ", ended.err)
+
+
 def test_a_fault_says_where_and_what_to_do(run: Any, tmp_path: Path) -> None:
     ended = run("k.cu", "overrun", "--grid", "2", "--block", "32", "--arg", "y=f32[40]:zeros:out", "--json", "r.json", "--save", "r.npz")
     assert ended.status == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gridstride.ptx.lexer import plain_name
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION_FIRST = re.compile(r"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*\.version\s+\d+\.\d+", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
@@ -35,7 +37,7 @@ def target(ptx: str) -> str | None:
 
 def files(ptx: str) -> Mapping[int, str]:
     """The files of the line information by their number (PTX ISA 11.5.3, `.file`)."""
-    return {int(number): name for number, name in _FILE.findall(ptx)}
+    return {int(number): plain_name(name) for number, name in _FILE.findall(ptx)}
 
 
 def own_parameter_names(entry: str, parameters: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from gridstride.ir.nodes import Block, Op
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.native import POINTER, NativeFunction
-from gridstride.lower.records import CALL, FAULT_TRAP, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER
+from gridstride.lower.records import CALL, FAULT_STACK, FAULT_TRAP, FRAME, FUNCTION_STEP, FUNCTION_WINDOW, WARP, WORKER
 from gridstride.lower.runtime_table import call_runtime
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def call(flow: Flow, op: Op, block: Block) -> None:
     fits, overflow = e.native.append_basic_block("call"), e.native.append_basic_block("stack overflow")
     b.cbranch(b.and_(room, local_room), fits, overflow)
     b.position_at_end(overflow)
-    call_runtime(e, "fault", [e.worker, e.block, e.warp, ir.Constant(I32, op.site), ir.Constant(I32, FAULT_TRAP), e.active])
+    call_runtime(e, "fault", [e.worker, e.block, e.warp, ir.Constant(I32, op.site), ir.Constant(I32, FAULT_STACK), e.active])
     b.branch(e.stopped)
     b.position_at_end(fits)
     target = block.targets[0].index

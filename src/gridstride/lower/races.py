@@ -171,9 +171,9 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
         kind = f"32xi{bits}"
         return f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", kind, pointers, f.const("i32", bits // 8), lanes, f.const(kind, 0))
 
-    def scatter(value: Native, places: Native, bits: int) -> None:
+    def scatter(value: Native, places: Native, bits: int, only: Native | None = None) -> None:
         pointers = Native(f, f.b.inttoptr(places.v, ir.VectorType(ir.PointerType(), 32)))
-        f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", value, pointers, f.const("i32", bits // 8), lanes)
+        f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", value, pointers, f.const("i32", bits // 8), lanes if only is None else only.to("32xi1"))
 
     size = ((how >> 8) & 7).to("i64")
     covered = f.splat((f.const("i64", 1) << size) - 1) << (addresses & 3)
@@ -264,7 +264,7 @@ def _access(module: ir.Module, judge: ir.Function, note: ir.Function) -> None:
             back = gather(place_r, 64)
             lost = Native(f, f.b.icmp_unsigned("!=", back.v, me.v)).to("i32") & mask
             with f.if_(lost.ne(0)):  # lanes of this warp that read one word together
-                scatter(mine | MULTIPLE, place_rm, 32)
+                scatter(mine | MULTIPLE, place_rm, 32, lost)
     f.ret()
 
 

@@ -318,9 +318,9 @@ FAULTS = {
     6: "interrupted",
     7: "deadlock",
     8: "unsupported",
-    9: "out-of-bounds",
+    9: "stack-overflow",
 }
-FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED = range(1, 9)
+FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED, FAULT_STACK = range(1, 10)
 SPACES = ("global", "shared", "local", "const", "param", "generic")
 
 # Addresses of functions: a window of their own, beside those of shared and local memory.

@@ -33,6 +33,9 @@ _CODES = {
 def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[int, str], assertion: str) -> KernelFault:
     """The exception for the fault in `worker`'s record."""
     code = FAULTS[worker["fault_code"]]
+    stack_is_full = code == "stack-overflow"
+    if stack_is_full:
+        code = "out-of-bounds"  # of local memory
     if code == "interrupted":
         raise KeyboardInterrupt
     lanes = worker["fault_lanes"] & 0xFFFFFFFF
@@ -49,7 +52,11 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
     address = int(worker.array("fault_address")[lane]) & (2**64 - 1)
     buffer: str | None = None
     index: int | None = None
-    if code in ("out-of-bounds", "misaligned"):
+    if stack_is_full:
+        space, address = "local", 0
+        what = f"the call stack is full: calls are nested deeper than the {run.shape.frame:,} bytes of a warp's stack and the {run.code.local_bytes:,} bytes of a thread's local memory hold"
+        advice = "look for a recursion that does not end, or turn the recursion into a loop"
+    elif code in ("out-of-bounds", "misaligned"):
         space, what, buffer, index, advice = _address_story(run, number, code, opcode, space, size, address, names)
     elif code == "deadlock":
         what = "no thread of the launch can go on: those that are left wait for something that nobody brings"
@@ -77,7 +84,7 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
         space=space or None,
         buffer=buffer,
         index=index,
-        address=address if code in ("out-of-bounds", "misaligned") else None,
+        address=address if code in ("out-of-bounds", "misaligned") and not stack_is_full else None,
         count=lanes.bit_count() or 1,
     )
     return KernelFault(f"kernel `{kernel}`: {finding.message}", code, finding)

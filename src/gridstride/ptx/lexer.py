@@ -145,3 +145,9 @@ def parse_float(token: str) -> tuple[int, int]:
     if token[:2] in ("0d", "0D"):
         return int(token[2:], 16), 64  # noqa: FURB166
     return struct.unpack("<Q", struct.pack("<d", float(token)))[0], 64
+
+
+def plain_name(written: str) -> str:
+    """A file's name as it is: compilers write its bytes beyond ASCII as backslash and three octal digits."""
+    plain = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), written.encode())
+    return plain.decode(errors="replace")

@@ -8,7 +8,7 @@ import struct
 from gridstride.errors import ParseError
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.ptx.body import BodyParser
-from gridstride.ptx.lexer import Token, TokenStream, parse_float, parse_integer
+from gridstride.ptx.lexer import Token, TokenStream, parse_float, parse_integer, plain_name
 from gridstride.ptx.nodes import Function, Module, Relocation, Variable
 
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
@@ -78,7 +78,7 @@ class _ModuleParser:
     def _file(self) -> None:
         s = self.stream
         number = s.integer()
-        self.module.files[number] = s.next().strip('"')
+        self.module.files[number] = plain_name(s.next().strip('"'))
         while s.accept(","):
             s.next()
 
