@@ -5,10 +5,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import cast
 
 import pytest
+from rich.text import Text
+from typer.main import get_group
 
 from gridstride import cli
 from gridstride.errors import GridstrideError, KernelFault, UnsupportedError
@@ -68,6 +71,14 @@ def test_a_full_disk_is_one_line_and_2(arguments: str) -> None:
     assert (done.returncode, done.stderr) == (2, "gridstride: cannot write to standard output: No space left on device\n")
 
 
+def test_bench_says_before_measuring_that_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridstride.cli.bench.run", lambda *_: pytest.fail("it measured"))
+    assert run("bench", "--json", str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"gridstride: cannot write {tmp_path}: it is a folder\n"
+    assert run("bench", "--json", "/proc/x.json") == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
 def test_a_closed_standard_output_stops_nothing() -> None:
     done = in_a_shell("gridstride plan 1000 >&-")
     assert (done.returncode, done.stderr) == (0, "")
@@ -118,3 +129,10 @@ def test_help_lists_every_command_without_loading_the_engine() -> None:
 def test_every_listed_command_exists_and_has_help(capsys: pytest.CaptureFixture[str], entry: cli.Command) -> None:
     assert run(entry.name, "--help") == 0
     assert f"Usage: gridstride {entry.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_help_shows_brackets_as_they_are_written(entry: cli.Command) -> None:
+    command = get_group(cli._application([entry.name])).commands[entry.name]
+    for text in (command.help or "", *(getattr(parameter, "help", None) or "" for parameter in command.params)):
+        assert Text.from_markup(text).plain == text.replace("\\[", "[")

@@ -64,6 +64,13 @@ def test_json_result(photo: Path, tmp_path: Path) -> None:
         assert stage["pixels_per_second"] == pytest.approx(70 * 40 / stage["seconds"])
 
 
+def test_json_to_standard_output(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(photo, "-o", tmp_path / "out", "--json", "-") == 0
+    assert [entry["status"] for entry in json.loads(capsys.readouterr().out)["images"]] == ["ok"]
+    assert not (tmp_path / "-").exists()
+
+
 def test_broken_file_among_others(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "broken.png"
     broken.write_bytes(photo.read_bytes()[:200])

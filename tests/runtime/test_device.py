@@ -305,6 +305,12 @@ def test_device_names() -> None:
         gs.device("cpu")
     with pytest.raises(gs.UsageError, match="there is no device `h2000` in the table"):
         gs.device("sim:h2000")
+    with usage_error('a device is opened by its name, such as "sim" or "sim:a100", not by int 5'):
+        gs.device(5)  # type: ignore[arg-type]
+    with usage_error("threads is a whole number, not str '2'"):
+        gs.device("sim", threads="2")  # type: ignore[arg-type]
+    with usage_error("give a path (.cu or .ptx), CUDA C++ text or PTX text to compile, not int 5"):
+        gs.device("sim").compile(5)  # type: ignore[arg-type]
     with usage_error("threads must be at least 1, not 0"):
         gs.device("sim", threads=0)
 

@@ -45,7 +45,7 @@ def command(
         str,
         typer.Argument(
             metavar="ACCESS",
-            help="An index expression as in the source, 'x[i*stride+offset]', 's[threadIdx.x][0]', or byte addresses: '0,128,256'.",
+            help="An index expression as in the source, 'x\\[i*stride+offset]', 's\\[threadIdx.x]\\[0]', or byte addresses: '0,128,256'.",
         ),
     ],
     type_: Annotated[str, typer.Option("--type", "-t", metavar="TYPE", help="What one lane accesses: float, float4, double, u8, … or bytes.")] = "float",

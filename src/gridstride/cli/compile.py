@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Compile CUDA C++ to PTX and show what each kernel needs: registers, spills, stack, shared memory, barriers.
 
-    --sass needs NVIDIA's nvdisasm (`pip install 'gridstride[sass]'`), and for a .ptx file ptxas (`pip install nvidia-cuda-nvcc`). Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
+    --sass needs NVIDIA's nvdisasm (`pip install 'gridstride\\[sass]'`), and for a .ptx file ptxas (`pip install nvidia-cuda-nvcc`). Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
     """
     loaded = load_source(
         Path(source), arch=arch, include_dirs=include or (), defines=define or (), options=option or (), name_expressions=template or ()

@@ -39,7 +39,7 @@ class KernelNeeds:
 def command(
     threads: Annotated[str, typer.Option("--threads", "-b", metavar="N|X[xY[xZ]]", help="Threads a block.")] = "256",
     registers: Annotated[
-        int | None, typer.Option("--registers", metavar="N", help="Registers a thread [default: the kernel's; else none]")
+        int | None, typer.Option("--registers", metavar="N", help="Registers a thread \\[default: the kernel's; else none]")
     ] = None,
     shared: Annotated[
         str, typer.Option("--shared", metavar="BYTES", help="Shared memory a block (16384, 16KB); with --kernel beside its static.")
@@ -52,7 +52,7 @@ def command(
     ] = None,
     grid: Annotated[str | None, typer.Option("--grid", metavar="N|X[xY[xZ]]", help="Blocks of a launch: shows waves and tail.")] = None,
     carveout: Annotated[
-        str | None, typer.Option("--carveout", metavar="BYTES", help="Shared memory that the multiprocessor is set to [default: most]")
+        str | None, typer.Option("--carveout", metavar="BYTES", help="Shared memory that the multiprocessor is set to \\[default: most]")
     ] = None,
     max_threads: Annotated[
         int | None, typer.Option("--max-threads", metavar="N", help="The kernel's bound on its block (`__launch_bounds__`).")

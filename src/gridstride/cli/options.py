@@ -51,14 +51,20 @@ def console() -> Console:
 
 def write_json(target: str, document: Any) -> None:
     """Write `document` to the file `target`, or to standard output for `-`. Infinities and NaN become null: JSON has none."""
-    text = json.dumps(_without_nonfinite(document), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(_without_nonfinite(document), indent=1, ensure_ascii=False)
     if target == "-":
-        sys.stdout.write(text)
+        print_json(text)
         return
     try:
-        Path(target).write_text(text, encoding="utf-8")
+        Path(target).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write `{target}`: {error.strerror}") from None
+
+
+def print_json(text: str) -> None:
+    """Print a JSON document, with its escapes for what the encoding of standard output may lack."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(text if unicode else json.dumps(json.loads(text), indent=1))
 
 
 def _without_nonfinite(value: Any) -> Any:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 import gridstride as gs
 from gridstride.cli import options
+from gridstride.cli.running import STANDARD_OUTPUT
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
 from gridstride.pipeline.stages import EdgePipeline
@@ -30,14 +31,17 @@ def command(
     ),
     device: Annotated[str, typer.Option(metavar="D", help="auto, sim, sim:NAME, gpu or gpu:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Take the photograph that comes with Gridstride.")] = False,
 ) -> None:
     """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
 
     Exit status: 0 all stages agree, 1 one does not or a kernel was stopped, 2 bad input, 3 something unsupported, 130 interrupted.
     """
-    status = run(images or [], output, gs.device(device, threads=threads), json_file, demo, options.console(), Console(stderr=True))
+    tables = options.console()
+    if json_file == STANDARD_OUTPUT:
+        tables.quiet = True  # the document alone goes there
+    status = run(images or [], output, gs.device(device, threads=threads), json_file, demo, tables, Console(stderr=True))
     raise typer.Exit(status)
 
 
@@ -72,7 +76,9 @@ def run(inputs: list[Path], output: Path, device: gs.Device, json_file: Path | N
             if not report.passed:
                 status = max(status, VERIFICATION_FAILED)
                 _complain(errors, f"{task.source}: {', '.join(c.stage for c in report.checks if not c.passed)} differ from the reference")
-    if json_file is not None:
+    if json_file == STANDARD_OUTPUT:
+        options.print_json(batch.json_text(str(device), entries))
+    elif json_file is not None:
         batch.write_json(json_file, str(device), entries)
     return status
 

@@ -19,7 +19,7 @@ DEFAULT_BLOCKS: dict[int, str] = {1: "256", 2: "32x8", 3: "32x4x2"}
 
 def command(
     size: Annotated[str, typer.Argument(metavar="SIZE", help="Elements, one thread each: 1000000, 1920x1080 or 64x64x64.")],
-    block: Annotated[str | None, typer.Option("--block", "-b", metavar="X[xY[xZ]]", help="Threads a block [default: 256, 32x8 or 32x4x2]")] = None,
+    block: Annotated[str | None, typer.Option("--block", "-b", metavar="X[xY[xZ]]", help="Threads a block \\[default: 256, 32x8 or 32x4x2]")] = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="A device of `gridstride devices`.")] = f"sim:{DEFAULT_DEVICE}",
     registers: Annotated[int | None, typer.Option("--registers", metavar="N", help="Registers a thread, as the compiler reports them.")] = None,
     shared: Annotated[int, typer.Option("--shared", metavar="BYTES", help="Shared memory a block, static and dynamic.")] = 0,

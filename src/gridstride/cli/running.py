@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gridstride import arguments
 from gridstride.cases import CheckRequest, failed_case, read_cases, run_cases, select_cases
+from gridstride.cli import options
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.findings import Dim3
 from gridstride.machine.limits import as_dim3
@@ -232,7 +233,7 @@ def require_writable(*paths: Path | None) -> None:
 def write_results(run: RunResult, json: Path | None, save: Path | None) -> None:
     """Write what --json and --save ask for."""
     if json == STANDARD_OUTPUT:
-        print(json_report.json_text(run))
+        options.print_json(json_report.json_text(run))
     elif json is not None:
         json_report.write_json(run, json)
     if save is not None:

@@ -89,9 +89,14 @@ class ImageReport:
         }
 
 
+def json_text(device: str, entries: Sequence[dict[str, Any]]) -> str:
+    """The JSON result (schema 1) as text."""
+    return json.dumps({"schema": 1, "device": device, "images": list(entries)}, indent=1, allow_nan=False)
+
+
 def write_json(path: Path, device: str, entries: Sequence[dict[str, Any]]) -> None:
     """Write the JSON result (schema 1): the device and one entry for each image. Raises `UsageError` where it cannot be written."""
-    text = json.dumps({"schema": 1, "device": device, "images": list(entries)}, indent=1, allow_nan=False) + "\n"
+    text = json_text(device, entries) + "\n"
     images.write_whole(path, lambda file: file.write(text.encode()))
 
 

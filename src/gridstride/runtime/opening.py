@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 from gridstride.errors import UnsupportedError, UsageError
 from gridstride.machine.devices import DEFAULT_DEVICE, find_device
 from gridstride.runtime.device import Device
@@ -22,6 +24,8 @@ def device(name: str = "auto", *, seed: int | None = None, threads: int | None =
 
     Raises UsageError for a name that means no device, UnsupportedError for "gpu" and "gpu:N".
     """
+    if not isinstance(name, str):
+        raise UsageError(f"a device is opened by its name, such as \"sim\" or \"sim:a100\", not by {type(name).__name__} {name!r}")
     kind, colon, rest = name.partition(":")
     if kind == "gpu" and (not colon or rest.isdecimal()):
         raise UnsupportedError(f"running on a GPU (`{name}`) is not supported yet; use `sim` or `sim:NAME`, which need none")
@@ -30,6 +34,8 @@ def device(name: str = "auto", *, seed: int | None = None, threads: int | None =
     elif kind != "sim" or not rest:
         raise UsageError(f"unknown device `{name}`; write auto, sim, sim:NAME (such as sim:a100), gpu or gpu:N{_suggestion(name)}")
     for option, value, least in (("threads", threads, 1), ("budget", budget, 1), ("seed", seed, 0)):
+        if value is not None and not isinstance(value, Integral):
+            raise UsageError(f"{option} is a whole number, not {type(value).__name__} {value!r}")
         if value is not None and value < least:
             raise UsageError(f"{option} must be at least {least}, not {value}")
     from gridstride.runtime.simulator import Simulator  # here, so that errors and listings do not wait for the engine

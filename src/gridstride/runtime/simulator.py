@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import KernelFault, LaunchError
+from gridstride.errors import KernelFault, LaunchError, UsageError
 from gridstride.findings import Finding
 from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
@@ -56,6 +56,8 @@ class Simulator(Device):
         self._witness = Witness(self.memory)
 
     def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
+        if not isinstance(source, str | PathLike):
+            raise UsageError(f"give a path (.cu or .ptx), CUDA C++ text or PTX text to compile, not {type(source).__name__} {source!r:.60}")
         text = source if isinstance(source, str) else Path(fspath(source))
         return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
 
