@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from rich.console import Console
 
 from gridstride.cli import main
 from gridstride.machine.devices import DEVICES
@@ -21,6 +22,18 @@ def test_the_table_has_every_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert [cell.strip() for cell in rows["a100"].strip("│").split("│")] == [
         "a100", "A100 SXM 80GB", "8.0", "108", "64", "32", "164 KB", "40 MB", "2,039", "19.5", "9.7",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_a_narrow_terminal_shows_fewer_columns_and_those_whole(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridstride.cli.devices.console", lambda: Console(width=width))
+    assert run() == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert [row[0] for row in rows] == [spec.key for spec in DEVICES]
+    assert not any("…" in line for line in lines) and max(map(len, lines)) <= width
+    if width >= 60:
+        assert "A100 SXM 80GB" in {row[1] for row in rows}
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,15 @@ def test_a_kernels_needs_come_from_the_compiler(capsys: pytest.CaptureFixture[st
     assert "the kernel was compiled for at most 128 threads a block" in capsys.readouterr().err
 
 
+def test_registers_that_are_not_known_bind_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "--threads", "32")["limiters"] == ["blocks"]
+    assert run("--threads", "32") == 0
+    shown = capsys.readouterr().out
+    (row,) = (line for line in shown.splitlines() if line.startswith("│ registers"))
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["registers", "?", "not known", ""]
+    assert "limited by blocks\n" in shown.replace(" \n", "\n")
+
+
 @pytest.mark.parametrize(("text", "number"), [("16384", 16384), ("16_384", 16384), ("16K", 16384), ("16 KiB", 16384), ("48kb", 49152), ("7B", 7)])
 def test_bytes(text: str, number: int) -> None:
     assert parse_bytes(text, "--shared") == number

@@ -19,6 +19,9 @@ from gridstride.ptx.parser import parse
 from gridstride.report import sass as sass_report
 from gridstride.report.source_lines import SourceLines
 
+_WIDE = 110
+"""Characters that the table needs to have a column for each number."""
+
 
 def command(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A .cu or .ptx file.")],
@@ -163,10 +166,17 @@ def _print(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -> 
         return
     version = re.search(r"^\.version\s+(\S+)", loaded.ptx, re.MULTILINE)
     table = Table(title=f"{loaded.name}: PTX {version.group(1) if version else '?'}, resources on {report.arch}", title_justify="left")
-    table.add_column("kernel", overflow="fold")
-    for column in ("registers", "shared B", "stack B", "spill stores B", "spill loads B", "barriers"):
-        table.add_column(column, justify="right")
-    table.add_column("parameters", overflow="fold")
+    out = console()
+    wide = out.width >= _WIDE
+    columns = ("kernel", "registers", "shared B", "stack B", "spill stores B", "spill loads B", "barriers", "parameters")
+    if wide:
+        for column in columns:
+            text = column in ("kernel", "parameters")
+            table.add_column(column, justify="left" if text else "right", overflow="fold")
+    else:  # a kernel below the other, what is a column otherwise in a row of its own
+        table.show_header = False
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
     for entry in entries:
         need = report.kernels.get(entry)
         numbers = ["-"] * 6
@@ -176,8 +186,13 @@ def _print(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -> 
                 for n in (need.registers, need.shared_bytes, need.stack_bytes, need.spill_store_bytes, need.spill_load_bytes, need.barriers)
             ]
         # Text, not markup: a name may hold brackets.
-        table.add_row(Text(loaded.names.display(entry)), *numbers, Text(_parameter_text(loaded, entry)))
-    console().print(table)
+        row = (Text(loaded.names.display(entry)), *map(Text, numbers), Text(_parameter_text(loaded, entry)))
+        if wide:
+            table.add_row(*row)
+        else:
+            for column, cell in zip(columns, row, strict=True):
+                table.add_row(column, cell, end_section=column == columns[-1], style="bold" if column == "kernel" else None)
+    out.print(table)
     if report.reason is not None:
         print(f"No resources: {report.reason}")
 

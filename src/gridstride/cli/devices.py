@@ -9,6 +9,10 @@ import typer
 from gridstride.cli.options import console, simulated_device, write_json
 from gridstride.machine.devices import DEVICES, KIB, MIB, DeviceSpec
 
+COLUMNS = ("device", "name", "cc", "SMs", "warps/SM", "blocks/SM", "shared/SM", "L2", "GB/s", "FP32 TFLOP/s", "FP64 TFLOP/s")
+_LEAVE_FIRST = (10, 5, 4, 7, 9, 6, 2, 8, 3, 1)
+"""Columns that a narrow terminal does without, in this order."""
+
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one device in full.")] = None,
@@ -63,14 +67,10 @@ def describe(spec: DeviceSpec) -> dict[str, Any]:
 def _print_table(devices: list[DeviceSpec]) -> None:
     from rich.table import Table
 
-    table = Table(title="Devices", caption="SM: streaming multiprocessor. Peaks at boost clock, outside tensor cores. Use as --device sim:DEVICE.")
-    table.add_column("device", style="bold")
-    table.add_column("name")
-    for heading in ("cc", "SMs", "warps/SM", "blocks/SM", "shared/SM", "L2", "GB/s", "FP32 TFLOP/s", "FP64 TFLOP/s"):
-        table.add_column(heading, justify="right")
+    rows = [COLUMNS]
     for spec in devices:
         architecture = spec.architecture
-        table.add_row(
+        row = (
             spec.key,
             spec.name,
             ".".join(map(str, spec.compute_capability)),
@@ -83,7 +83,28 @@ def _print_table(devices: list[DeviceSpec]) -> None:
             f"{spec.fp32_tflops:.1f}",
             f"{spec.fp64_tflops:.1f}",
         )
-    console().print(table)
+        rows.append(row)
+    out = console()
+    kept = _columns_that_fit([max(len(row[k]) for row in rows) for k in range(len(COLUMNS))], out.width)
+    caption = "SM: streaming multiprocessor. Peaks at boost clock, outside tensor cores. Use as --device sim:DEVICE."
+    if len(kept) < len(COLUMNS):
+        caption += " A wider terminal shows more columns, `gridstride devices NAME` all."
+    table = Table(title="Devices", caption=caption)
+    for k in kept:
+        table.add_column(COLUMNS[k], style="bold" if k == 0 else None, justify="left" if k < 2 else "right", no_wrap=True)
+    for row in rows[1:]:
+        table.add_row(*(row[k] for k in kept))
+    out.print(table)
+
+
+def _columns_that_fit(widths: list[int], room: int) -> list[int]:
+    """The columns that are shown whole in `room` characters, in their order; the first always, the others as `_LEAVE_FIRST` says."""
+    kept = list(range(len(widths)))
+    for k in _LEAVE_FIRST:
+        if sum(widths[column] + 3 for column in kept) + 1 <= room:  # a space on both sides and a line between, one line more at the end
+            break
+        kept.remove(k)
+    return kept
 
 
 def _print_one(spec: DeviceSpec) -> None:

@@ -262,7 +262,8 @@ def _print(answer: Answer) -> None:
     table.add_column("")
     for name, blocks, because in _limits(answer):
         binds = name in resident.limiters
-        table.add_row(name, str(blocks), because, "binds" if binds else "", style="bold yellow" if binds else "")
+        fits = "?" if name == "registers" and needs.registers is None else str(blocks)
+        table.add_row(name, fits, because, "binds" if binds else "", style="bold yellow" if binds else "")
     out.print(table)
     if refusal is not None:
         out.print(Text(f"cannot be launched: {refusal}", style="bold red"))

@@ -37,8 +37,9 @@ class Occupancy:
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """Every resource that would have to grow for one more block to fit: those with the least limit."""
-        return tuple(name for name, limit in self.limits.items() if limit == self.blocks)
+        """Every resource that would have to grow for one more block to fit: those with the least limit. Registers only where they are known."""
+        named = (name for name, limit in self.limits.items() if limit == self.blocks)
+        return tuple(name for name in named if name != "registers" or self.registers is not None)
 
     @property
     def limiter(self) -> str:
