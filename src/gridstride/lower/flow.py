@@ -9,6 +9,7 @@ run it : ask the next"). Blocks are ordered so (see `order_blocks`) that this re
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from llvmlite import ir
 
@@ -107,6 +108,7 @@ class Flow:
                 counting.count_block(e, self.first_number + block.index)
             e.cache = {}
             e.current_live_out = e.live.live_out[block.index]
+            e.lanes_elsewhere = partial(self.lanes_elsewhere, block)
             for op in block.ops[:-1]:
                 if op.info == "suspends":
                     self._suspend(op, block)
@@ -316,6 +318,10 @@ class Flow:
         branch.set_weights([1000000, 1])
         b.position_at_end(look)
         if block.index in self.spinning:
+            # what the loop looks at, for the report of a deadlock
+            places = [op.site for body in self.blocks[header : block.index + 1] for op in body.ops if op.access is not None and op.site >= 0]
+            if places:
+                e.put_field(WARP, e.warp, "site", ir.Constant(I32, places[0]))
             self._leave(block, YIELD, header)
         else:
             self._call_poll(header)
@@ -326,6 +332,34 @@ class Flow:
         e, b = self.e, self.e.b
         stop = call_runtime(e, "poll", [e.worker])
         b.cbranch(b.icmp_unsigned("==", stop, ir.Constant(I32, 0)), self.bodies[header], e.stopped)
+
+    def lanes_elsewhere(self, block: Block, syncs: bool) -> ir.Value | None:
+        """Lanes of the group that wait past `block`, at a join that it leads to and that never leads back: they do not come here.
+
+        syncs: nor do they come to another __syncwarp.
+        """
+        waits = []
+        for k in sorted(self.pending[block.index] & self._reachable(block.index)):
+            beyond = self._reachable(k) | {k}
+            meets = any(op.form is not None and "warp" in op.form and "gather'" not in op.form for n in beyond for op in self.blocks[n].ops if op.info == "suspends")
+            if block.index not in beyond and not (syncs and meets):
+                waits.append(k)
+        lanes: ir.Value | None = None
+        for k in waits:
+            there = self.e.b.load(self.waiting[k], typ=I32)
+            lanes = there if lanes is None else self.e.b.or_(lanes, there)
+        return lanes
+
+    def _reachable(self, start: int) -> set[int]:
+        """Blocks that one comes to from a block."""
+        found: set[int] = set()
+        todo = [start]
+        while todo:
+            for target in self.blocks[todo.pop()].targets:
+                if target.index not in found:
+                    found.add(target.index)
+                    todo.append(target.index)
+        return found
 
     def _suspend(self, op: Op, block: Block) -> None:
         """A barrier: everything before it in the block is done; the rest is the target block."""

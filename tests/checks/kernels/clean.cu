@@ -170,4 +170,10 @@ __global__ void defined_byte_beside_a_computed_one(int *b) {
     u32 w = ((volatile u32 *)s)[TID];
     b[TID] = w >> 8 & 0xff;
 }
+__global__ void vote_after_a_store_and_return(const int *a, int *b, int n) {
+    int i = GID;
+    if (i >= n) { b[i] = 7; return; }
+    int v = __any_sync(~0u, a[i] > 500);
+    b[i] = v;
+}
 }

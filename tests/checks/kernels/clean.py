@@ -37,4 +37,5 @@ CASES = [
     Case("warp_sum_by_redux", 1, 64, (A, zeros(2)), {1: A[:64].reshape(2, 32).sum(axis=1)}, **OK),
     Case("match_leaders", 1, 64, (A, zeros(8)), {1: np.bincount(A[:64] & 7, minlength=8)}, **OK),
     Case("defined_byte_beside_a_computed_one", 1, 32, (zeros(32),), {0: _T[:32]}, **OK),
+    Case("vote_after_a_store_and_return", 1, 64, (A, zeros(64), 50), {1: np.where(_T[:64] < 50, 1, 7)}, **OK),
 ]

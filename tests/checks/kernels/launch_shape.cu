@@ -8,7 +8,7 @@ __global__ void grid_z(const int *a, int *b, int w) {
     atomicAdd(&b[y * w + x], a[y * w + x]);
 }
 __global__ void block_z(const int *a, int *b) { atomicAdd(&b[threadIdx.y * blockDim.x + TID], a[TID]); }
-__global__ void blocks_alike(const int *a, int *b) { atomicAdd(&b[TID], a[TID]); }
+__global__ void columns_alike(const int *a, int *b) { atomicAdd(&b[blockIdx.y * 32 + TID], a[blockIdx.y * 32 + TID]); }
 __global__ void tail_left_out(const int *a, int *b, int n) {
     int i = GID;
     if (i < n) b[i] = a[i] * 2;

@@ -23,9 +23,11 @@ class Blank:
 class Case:
     """One kernel, twice: with its fault, and repaired.
 
-    expect: argument position → what the repaired kernel leaves there. kind "": there is no fault in either build.
+    expect: argument position → what the repaired kernel leaves there. severity "none": there is no fault in either build. kind: where it is not the file's name.
     also: other kinds of error that the fault brings with it. unmarked: the finding belongs to no line.
-    shape, expect_shape: the launch of the repaired twin, where it is the launch that is repaired.
+    repaired_launch: what is other about the launch of the repaired twin, where it is the launch that is repaired.
+    schedules: run it again in so many other orders. in_order_only: other orders of blocks do without the fault.
+    missed: why the fault is not found yet; empty where it is.
     """
 
     kernel: str
@@ -41,6 +43,8 @@ class Case:
     unmarked: bool = False
     repaired_launch: dict[str, Any] = field(default_factory=dict)
     schedules: int = 0
+    in_order_only: bool = False
+    missed: str = ""
 
 
 def ints(count: int, below: int = 1000) -> Ints:

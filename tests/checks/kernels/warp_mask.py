@@ -36,6 +36,8 @@ def _turns() -> np.ndarray:
 BALLOT = sum(1 << k for k in range(20) if W[k] > 500)
 MATCH = [sum(1 << j for j in range(24) if W[j] & 3 == W[k] & 3) if k < 24 else 0 for k in range(32)]
 
+ARM = "lanes in the other arm of a branch look like lanes that return early"
+
 CASES = [
     Case("early_return", 1, 64, (A, zeros(2), 50), {1: _sums(50)}),
     Case("in_a_branch", 1, 32, (A, zeros(32)), {1: W + np.where(_T < 16, W[_T ^ 1], 0)}),
@@ -46,8 +48,8 @@ CASES = [
     Case("exchange_with_the_other_half", 1, 32, (A, zeros(32)), {1: np.where(_T & 16, W[_T ^ 16], W)}),
     Case("ballot_in_a_branch", 1, 32, (A, zeros(32)), {1: W + np.where(_T < 20, BALLOT, 0)}),
     Case("syncwarp_in_a_branch", 1, 32, (A, zeros(32)), {1: np.where(_T < 16, W + W // 2, W) + 3}),
-    Case("reduction_in_a_branch", 1, 32, (A, zeros(32)), {1: np.where(_T >= 8, W[8:].sum(), 0) + 1}),
-    Case("match_in_a_branch", 1, 32, (A, zeros(32)), {1: MATCH}),
+    Case("reduction_in_a_branch", 1, 32, (A, zeros(32)), {1: np.where(_T >= 8, W[8:].sum(), 0) + 1}, missed=ARM),
+    Case("match_in_a_branch", 1, 32, (A, zeros(32)), {1: MATCH}, missed=ARM),
     Case("stale_ballot", 1, 32, (A, zeros(32), 20), {1: np.where(_T < 20, W[19], W)}),
     Case("exit_in_a_loop", 1, 32, (A, zeros(32)), {1: _turns()}),
 ]
