@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from gridstride.cli import main
 from gridstride.cli.compile import entry_text
@@ -49,6 +50,15 @@ def test_table_shows_each_kernel_with_its_needs(capsys: pytest.CaptureFixture[st
     assert cells[2:] == ["128", "0", "0", "0", "1", "float* out"]
     assert "scale<double>" in output
     assert "T* data, T factor" in output
+
+
+def test_a_narrow_terminal_shows_a_number_a_row(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridstride.cli.compile.console", lambda: Console(width=60))
+    assert run("a.cu") == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert [row[0] for row in rows if row[0]] == ["kernel", "registers", "shared B", "stack B", "spill stores B", "spill loads B", "barriers", "parameters"]
+    assert rows[0][1] == "tile" and rows[1][1].isdecimal()
 
 
 def test_json_and_ptx_file(work: Path) -> None:

@@ -95,7 +95,7 @@ def test_one_launch(run: Any, tmp_path: Path) -> None:
         "threads": 1024,
         "accesses": None,
         "bytes": None,
-        "checks": ["out-of-bounds", "misaligned"],
+        "checks": ["out-of-bounds", "misaligned", "deadlock"],
         "skipped": [],
     }
     # 256 threads at so few registers: eight blocks of eight warps fill an H200's 64 (WORKED figures of the occupancy calculator).

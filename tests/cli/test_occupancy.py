@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridstride.cli import main
-from gridstride.cli.occupancy import parse_bytes
+from gridstride.cli.options import parse_bytes
 from gridstride.errors import UnsupportedError
 from gridstride.frontends import nvrtc
 
@@ -138,7 +138,7 @@ def test_registers_that_are_not_known_bind_nothing(capsys: pytest.CaptureFixture
     assert "limited by blocks\n" in shown.replace(" \n", "\n")
 
 
-@pytest.mark.parametrize(("text", "number"), [("16384", 16384), ("16_384", 16384), ("16K", 16384), ("16 KiB", 16384), ("48kb", 49152), ("7B", 7)])
+@pytest.mark.parametrize(("text", "number"), [("16384", 16384), ("16_384", 16384), ("16K", 16384), ("16 KiB", 16384), ("48kb", 49152), ("7B", 7), ("2MB", 2 << 20), ("1GB", 1 << 30), ("1e3", 1000)])
 def test_bytes(text: str, number: int) -> None:
     assert parse_bytes(text, "--shared") == number
 

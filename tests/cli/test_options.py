@@ -12,13 +12,13 @@ from gridstride.errors import UnsupportedError, UsageError
 
 @pytest.mark.parametrize(
     ("text", "dim3"),
-    [("256", (256, 1, 1)), ("16x16", (16, 16, 1)), ("1920×1080", (1920, 1080, 1)), ("8,8,4", (8, 8, 4)), ("1_000_000", (1_000_000, 1, 1)), (" 4 X 2 ", (4, 2, 1))],
+    [("256", (256, 1, 1)), ("16x16", (16, 16, 1)), ("1920×1080", (1920, 1080, 1)), ("8,8,4", (8, 8, 4)), ("1_000_000", (1_000_000, 1, 1)), ("1e6", (1_000_000, 1, 1)), (" 4 X 2 ", (4, 2, 1))],
 )  # fmt: skip
 def test_sizes(text: str, dim3: tuple[int, int, int]) -> None:
     assert parse_dim3(text, "the size") == dim3
 
 
-@pytest.mark.parametrize("text", ["", "x", "16x", "-4", "1.5", "1e6", "1x2x3x4", "ten"])
+@pytest.mark.parametrize("text", ["", "x", "16x", "-4", "1.5", "1e-6", "1e600", "1x2x3x4", "ten"])
 def test_sizes_wrong(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_dim3(text, "the size")

@@ -59,6 +59,7 @@ def test_idle_lanes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["1000", "--block", "2048"], "the block's x dimension is 2,048 threads; the limit is 1,024"),
+        (["1e6", "--shared", "1GB"], "1,073,741,824 bytes of shared memory a block are too many: H200 SXM 141GB allows 232,448, static and dynamic together"),
         (["0"], "every dimension of the problem must be at least 1, not 0 × 1 × 1"),
         (["1000", "--block", "0"], "every dimension of the block must be at least 1, not 0 × 1 × 1"),
         (["1x70000", "--block", "1x1"], "the grid's y dimension is 70,000 blocks; the limit is 65,535"),

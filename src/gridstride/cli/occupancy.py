@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gridstride.cli.options import console, parse_dim3, simulated_device, write_json
+from gridstride.cli.options import console, parse_bytes, parse_dim3, simulated_device, write_json
 from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Dim3
 from gridstride.machine.block_size import BestBlock, SharedOfBlock, best_block, occupancy_curve
@@ -73,14 +72,6 @@ def command(
         write_json(json, answer.describe())
     if json != "-":
         _print(answer)
-
-
-def parse_bytes(text: str, what: str) -> int:
-    """`16384`, `16_384`, `16K`, `16KB`, `16 KiB`; K is 1,024. Raises UsageError that names `what` for anything else."""
-    match = re.fullmatch(r"(\d[\d_]*)\s*(k|kb|kib|b|bytes)?", text.strip().lower())
-    if match is None:
-        raise UsageError(f"cannot read {what} `{text}`: give bytes, such as 16384 or 16KB")
-    return int(match.group(1)) * (1024 if (match.group(2) or "").startswith("k") else 1)
 
 
 def _needs(

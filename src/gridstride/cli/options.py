@@ -18,18 +18,32 @@ if TYPE_CHECKING:
 
 # Wide enough for the widest table, for where there is no terminal to fit it to.
 WIDTH_IN_A_PIPE = 200
+_WHOLE = r"\d+(?:_\d+)*(?:e\d\d?)?"
 
 
 def parse_dim3(text: str, what: str) -> Dim3:
-    """`256`, `16x16`, `8,8,4`, `1_000_000`: one to three sizes as (x, y, z), what is missing being 1.
+    """`256`, `16x16`, `8,8,4`, `1_000_000`, `1e6`: one to three sizes as (x, y, z), what is missing being 1.
 
     Raises UsageError that names `what` for anything else; zeros are taken (their meaning is the caller's to judge).
     """
     parts = re.split(r"\s*[x×,]\s*", text.strip().lower())
-    if len(parts) > 3 or not all(re.fullmatch(r"\d+(_\d+)*", part) for part in parts):
+    if len(parts) > 3 or not all(re.fullmatch(_WHOLE, part) for part in parts):
         raise UsageError(f"cannot read {what} `{text}`: give one to three whole numbers, such as 256, 16x16 or 8,8,4")
-    x, y, z = ([int(part) for part in parts] + [1, 1])[:3]
+    x, y, z = ([_whole(part) for part in parts] + [1, 1])[:3]
     return x, y, z
+
+
+def parse_bytes(text: str, what: str) -> int:
+    """`16384`, `16_384`, `16K`, `16KB`, `16 KiB`, `1GB`; K is 1,024, M and G its powers. Raises UsageError that names `what` for anything else."""
+    match = re.fullmatch(rf"({_WHOLE})\s*(?:([kmg])i?b?|b|bytes)?", text.strip().lower())
+    if match is None:
+        raise UsageError(f"cannot read {what} `{text}`: give bytes, such as 16384 or 16KB")
+    return _whole(match.group(1)) * (1 << 10 * (" kmg".index(match.group(2) or " ")))
+
+
+def _whole(text: str) -> int:
+    digits, _, zeros = text.partition("e")
+    return int(digits + "0" * int(zeros or 0))
 
 
 def simulated_device(option: str) -> DeviceSpec:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gridstride.cli.options import console, parse_dim3, simulated_device, write_json
+from gridstride.cli.options import console, parse_bytes, parse_dim3, simulated_device, write_json
 from gridstride.findings import Dim3
 from gridstride.machine.devices import DEFAULT_DEVICE, DeviceSpec
 from gridstride.machine.limits import check_launch, format_dim3
@@ -18,11 +18,13 @@ DEFAULT_BLOCKS: dict[int, str] = {1: "256", 2: "32x8", 3: "32x4x2"}
 
 
 def command(
-    size: Annotated[str, typer.Argument(metavar="SIZE", help="Elements, one thread each: 1000000, 1920x1080 or 64x64x64.")],
+    size: Annotated[str, typer.Argument(metavar="SIZE", help="Elements, one thread each: 1000000, 1e6, 1920x1080 or 64x64x64.")],
     block: Annotated[str | None, typer.Option("--block", "-b", metavar="X[xY[xZ]]", help="Threads a block \\[default: 256, 32x8 or 32x4x2]")] = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="A device of `gridstride devices`.")] = f"sim:{DEFAULT_DEVICE}",
     registers: Annotated[int | None, typer.Option("--registers", metavar="N", help="Registers a thread, as the compiler reports them.")] = None,
-    shared: Annotated[int, typer.Option("--shared", metavar="BYTES", help="Shared memory a block, static and dynamic.")] = 0,
+    shared: Annotated[
+        str, typer.Option("--shared", metavar="BYTES", help="Shared memory a block, static and dynamic: 16384, 16KB.")
+    ] = "0",
     json: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write the plan as JSON to FILE (- for standard output).")] = None,
 ) -> None:
     """Launch arithmetic: blocks, idle threads, the last block, occupancy and waves."""
@@ -30,8 +32,9 @@ def command(
     threads = parse_dim3(block or DEFAULT_BLOCKS[_dimensions(extent)], "the block")
     spec = simulated_device(device)
     plan = LaunchPlan(extent, threads)
-    check_launch(spec, plan.grid, plan.block, shared, registers)
-    resident = occupancy(spec, plan.threads_per_block, registers, shared)
+    shared_bytes = parse_bytes(shared, "--shared")
+    check_launch(spec, plan.grid, plan.block, shared_bytes, registers)
+    resident = occupancy(spec, plan.threads_per_block, registers, shared_bytes)
     if json is not None:
         write_json(json, describe(plan, resident, spec))
     if json != "-":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from gridstride.report import json as json_report
 from gridstride.report.model import CaseResult, Failure, RunResult
 from gridstride.report.source_lines import SourceLines
 from gridstride.runtime.device import Device
-from gridstride.runtime.expressions import evaluate_count
+from gridstride.runtime.expressions import Number, evaluate_count
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.request import Argument, LaunchRequest, Scalar
 
@@ -44,7 +44,7 @@ ArgOption = Annotated[
         help="An argument: n=1000, a=2.0, x=f32\\[n]:uniform, y=f32\\[n]:zeros:out, img=@photo.npy. Repeat for each.",
     ),
 ]
-SharedOption = Annotated[str, typer.Option(metavar="BYTES", help="Dynamic shared memory a block.")]
+SharedOption = Annotated[str, typer.Option(metavar="BYTES", help="Dynamic shared memory a block: 16384, 16KB, or arithmetic over scalar arguments.")]
 CasesOption = Annotated[Path | None, typer.Option(metavar="CASES.json", help="Run the launches of a case file.")]
 OnlyOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case of the file. Repeat for more.")]
 IncludeOption = Annotated[
@@ -156,9 +156,17 @@ def _single_request(kernel: Kernel, what: WhatToRun) -> LaunchRequest:
         kernel.name,
         _dimensions(what.grid, parsed, "--grid"),
         _dimensions(what.block, parsed, "--block"),
-        evaluate_count(what.shared, parsed.scalars, "--shared"),
+        _bytes(what.shared, parsed.scalars),
         parsed.arguments,
     )
+
+
+def _bytes(shared: str, scalars: Mapping[str, Number]) -> int:
+    """--shared: a size as other commands take it (16384, 16KB), or an expression over the scalar arguments."""
+    try:
+        return options.parse_bytes(shared, "--shared")
+    except UsageError:
+        return evaluate_count(shared, scalars, "--shared")
 
 
 def _dimensions(text: str, parsed: arguments.ParsedArguments, option: str) -> Dim3:

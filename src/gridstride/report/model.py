@@ -13,8 +13,8 @@ from gridstride.machine.occupancy import Occupancy
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 
 SCHEMA = 1
-ALWAYS_CHECKED = ("out-of-bounds", "misaligned")
-"""Kinds of finding that every run looks for, whatever was asked."""
+ALWAYS_CHECKED = ("out-of-bounds", "misaligned", "deadlock")
+"""Kinds of finding that every run looks for, whatever was asked; traps, asserts and the budget are events that nobody looks for."""
 
 
 @dataclass(frozen=True)
