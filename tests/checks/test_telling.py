@@ -33,6 +33,15 @@ def raw(kind: str, detail: str, site: int, **more: object) -> RawFinding:
     return RawFinding(kind, "error", detail, site, more.pop("block", 0), more.pop("thread", 0), **more)  # type: ignore[arg-type]
 
 
+def test_a_race_between_warps_speaks_for_one_within_a_warp() -> None:
+    within = raw("race-shared", "read-write", 1, thread=1, space="shared", address=4, bytes=4, other_site=0, other_block=0, other_thread=0)
+    across = raw("race-shared", "write-read", 0, thread=64, space="shared", address=8, bytes=4, other_site=1, other_block=0, other_thread=0)
+    undefined = raw("uninitialised", "output", 1)
+    first, second = tell_all([within, undefined, across], scene())
+    assert (first.kind, first.count, second.kind) == ("race-shared", 2, "uninitialised")
+    assert "__syncthreads()" in (first.advice or "") and "__syncwarp()" not in first.message
+
+
 def test_a_race_in_shared_memory_names_both_sides() -> None:
     facts = raw("race-shared", "write-read", 1, thread=33, space="shared", address=12, bytes=4, other_site=0, other_block=0, other_thread=64, count=7)
     found = tell_one(facts, scene())

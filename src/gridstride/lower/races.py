@@ -51,11 +51,24 @@ def _note(module: ir.Module) -> ir.Function:
     worker, block, what, site, other_site, thread, other, address = f.args
     count = f.get(WORKER, worker, "finding_count")
     table = f.get(WORKER, worker, "findings")
+    other_thread = ((other >> TIME_BITS) & ((1 << THREAD_BITS) - 1)).to("i32")
+
+    def describe(entry: Native) -> None:
+        f.put(FINDING, entry, "thread", thread)
+        f.put(FINDING, entry, "block", f.get(BLOCK, block, "linear"))
+        f.put(FINDING, entry, "other_block", (other >> BLOCK_SHIFT) - f.get(WORKER, worker, "first_block"))
+        f.put(FINDING, entry, "other_thread", other_thread)
+        f.put(FINDING, entry, "address", address)
+
     with f.count_to(count) as k:
         entry = table + k * FINDING.size
         same = f.get(FINDING, entry, "what").eq(what) & f.get(FINDING, entry, "site").eq(site) & f.get(FINDING, entry, "other_site").eq(other_site)
         with f.if_(same):
             f.add_to(FINDING, entry, "count", 1)
+            # two threads of different warps are the better example: what orders them orders those of one warp too
+            kept_within = (f.get(FINDING, entry, "thread") >> 5).eq(f.get(FINDING, entry, "other_thread") >> 5)
+            with f.if_(other.ne(0) & kept_within & (thread >> 5).ne(other_thread >> 5)):
+                describe(entry)
             f.ret()
             f.b.position_at_end(f.block("dead"))
     with f.if_(count < FINDINGS_LIMIT):
@@ -63,11 +76,7 @@ def _note(module: ir.Module) -> ir.Function:
         f.put(FINDING, entry, "what", what)
         f.put(FINDING, entry, "site", site)
         f.put(FINDING, entry, "other_site", other_site)
-        f.put(FINDING, entry, "thread", thread)
-        f.put(FINDING, entry, "block", f.get(BLOCK, block, "linear"))
-        f.put(FINDING, entry, "other_block", (other >> BLOCK_SHIFT) - f.get(WORKER, worker, "first_block"))
-        f.put(FINDING, entry, "other_thread", ((other >> TIME_BITS) & ((1 << THREAD_BITS) - 1)).to("i32"))
-        f.put(FINDING, entry, "address", address)
+        describe(entry)
         f.put(FINDING, entry, "count", 1)
         f.put(WORKER, worker, "finding_count", count + 1)
     f.ret()

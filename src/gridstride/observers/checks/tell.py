@@ -16,7 +16,15 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 def tell_all(raw: Iterable[RawFinding], scene: Scene) -> list[Finding]:
     """The findings of one launch, the worst first."""
-    return fold(tell_one(one, scene) for one in raw)
+    found = list(raw)
+    kinds = list(dict.fromkeys(one.kind for one in found))
+    found.sort(key=lambda one: (kinds.index(one.kind), _within_a_warp(one)))
+    return fold(tell_one(one, scene) for one in found)
+
+
+def _within_a_warp(raw: RawFinding) -> bool:
+    """Pairs of one warp come after others: where both are found, what orders threads of the block orders those of a warp too."""
+    return raw.block == raw.other_block and raw.thread // 32 == raw.other_thread // 32
 
 
 def tell_one(raw: RawFinding, scene: Scene) -> Finding:
