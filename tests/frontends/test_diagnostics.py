@@ -50,5 +50,12 @@ def test_warnings_of_other_peoples_headers_are_left_out() -> None:
     assert len(outside(parse_log(LOG), [Path("elsewhere")])) == 3
 
 
+def test_of_many_errors_the_first_are_shown() -> None:
+    log = "\n".join(f'a.cu({line}): error: identifier "x{line}" is undefined' for line in range(1, 86))
+    lines = str(compile_error("a.cu", parse_log(log), log)).splitlines()
+    assert lines[0] == "a.cu does not compile (85 errors):"
+    assert lines[10:] == ['a.cu:10: error: identifier "x10" is undefined', "and 75 more"]
+
+
 def test_a_log_without_messages_is_shown_as_it_is() -> None:
     assert str(compile_error("a.cu", (), " the compiler fell over \n")) == "a.cu does not compile: the compiler fell over"

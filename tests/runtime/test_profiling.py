@@ -54,6 +54,15 @@ def test_launches_add_up(module: gs.Module) -> None:
     assert [launched.flops for launched in profile["saxpy"].launches] == [2 * N] * 3
 
 
+def test_printed_it_is_the_report_of_the_command(module: gs.Module) -> None:
+    with gs.profiling() as profile:
+        assert str(profile) == "nothing was launched inside this profile"
+        launch(module, times=2)
+    shown = str(profile)
+    assert shown.startswith("saxpy: 2 launches; the one that takes longest:\nsaxpy on sim:h200 (H200 SXM 141GB): grid 4, block 256, 1,024 threads\n")
+    assert "global loads   64 requests, 250 sectors" in shown and "\x1b" not in shown
+
+
 def test_instances_of_templates(module: gs.Module) -> None:
     array = module.device.zeros(32, np.float64)
     with gs.profiling() as profile:

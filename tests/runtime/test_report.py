@@ -53,6 +53,11 @@ def rendered(item: Any) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
+def test_a_run_that_was_interrupted_is_not_called_clean() -> None:
+    interrupted = CaseResult("a", "a", failure=Failure("interrupted", "interrupted"))
+    assert rendered(findings_text.verdict([interrupted])).startswith("no findings before it ended early, in 0 launches, 0 threads\n")
+
+
 def test_json_is_the_published_schema() -> None:
     document = json_report.as_json(RunResult("sim:h200", (OK, FAULTY)))
     assert json.loads(json.dumps(document)) == {

@@ -72,6 +72,8 @@ def command(
         raise typer.Exit(error.exit_status) from None
     if json != running.STANDARD_OUTPUT:
         _show(run, detailed=cases is None)
+        if cases is None and any("[" in text or "=@" in text for text in arg or ()) and not any(case.outputs or case.failure for case in run.cases):
+            options.console().print(Text("No buffer is an output: :out behind one shows it, as in --arg 'y=f32[n]:zeros:out'."))
     running.complain(run, errors, Path(source), named=cases is not None)
     if looking.request is not None and json != running.STANDARD_OUTPUT:
         options.console().print(findings_text.verdict(run.cases), highlight=False)

@@ -258,7 +258,7 @@ def _print(answer: Answer) -> None:
     out.print(table)
     if refusal is not None:
         out.print(Text(f"cannot be launched: {refusal}", style="bold red"))
-    held = f"{resident.blocks} blocks × {resident.warps_per_block} warps = {resident.warps} of {resident.warps_per_multiprocessor} warps"
+    held = f"{_counted(resident.blocks, 'block')} × {_counted(resident.warps_per_block, 'warp')} = {resident.warps} of {resident.warps_per_multiprocessor} warps"
     lines = [f"occupancy {resident.percent:.1f} %: {held} a multiprocessor, limited by {' and '.join(resident.limiters)}"]
     units = {"registers": "registers a thread", "shared": "bytes of shared memory a block"}
     if more := answer.one_more_block():
@@ -280,6 +280,10 @@ def _print(answer: Answer) -> None:
     out.print(_curve(answer, best))
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _limits(answer: Answer) -> list[tuple[str, int, str]]:
     architecture, resident, needs = answer.spec.architecture, answer.resident, answer.needs
     per_block = resident.warps_per_block
@@ -290,9 +294,9 @@ def _limits(answer: Answer) -> list[tuple[str, int, str]]:
     else:
         granularity = architecture.register_granularity
         per_warp = -(-needs.registers * architecture.warp_size // granularity) * granularity
-        registers = f"{per_warp:,} a warp × {per_block} warps = {per_warp * per_block:,} of {architecture.registers_per_multiprocessor:,}"
+        registers = f"{per_warp:,} a warp × {_counted(per_block, 'warp')} = {per_warp * per_block:,} of {architecture.registers_per_multiprocessor:,}"
     return [
-        ("warps", resident.limit_warps, f"{per_block} warps of {architecture.warps_per_multiprocessor}"),
+        ("warps", resident.limit_warps, f"{_counted(per_block, 'warp')} of {architecture.warps_per_multiprocessor}"),
         ("registers", resident.limit_registers, registers),
         (
             "shared",

@@ -117,10 +117,17 @@ def explained(diagnostic: Diagnostic, host_functions: Mapping[str, int], origina
     return replace(diagnostic, message=message, context=context)
 
 
+_MOST_ERRORS = 10
+"""Errors that are shown: later ones mostly follow from the first."""
+
+
 def compile_error(file_name: str, diagnostics: Sequence[Diagnostic], log: str) -> CompileError:
-    """The exception for a source that did not compile: how many errors, then each with its line and caret."""
+    """The exception for a source that did not compile: how many errors, then the first of them with its line and caret."""
     errors = [d for d in diagnostics if d.severity == "error"]
     if not errors:
         return CompileError(f"{file_name} does not compile: {log.strip()}")
     count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-    return CompileError("\n".join([f"{file_name} does not compile ({count}):", *(error.render() for error in errors)]))
+    shown = [error.render() for error in errors[:_MOST_ERRORS]]
+    if len(errors) > _MOST_ERRORS:
+        shown.append(f"and {len(errors) - _MOST_ERRORS:,} more")
+    return CompileError("\n".join([f"{file_name} does not compile ({count}):", *shown]))

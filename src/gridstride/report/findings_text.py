@@ -75,7 +75,9 @@ def verdict(cases: Sequence[CaseResult]) -> Text:
         if count:
             text.append(", " if text else "").append(f"{count:,} {severity}{'' if count == 1 else 's'}", style=_STYLES[severity])
     if not text:
-        text.append("no findings", style="bold green")
+        # A launch that did not come to its end was not looked at to its end.
+        ended_early = any(case.failure is not None for case in cases)
+        text.append("no findings before it ended early," if ended_early else "no findings", style="bold yellow" if ended_early else "bold green")
     receipts = [case.receipt for case in cases]
     text.append(" in ").append(_looked_at(receipts))
     kinds = list(dict.fromkeys(kind for receipt in receipts for kind in receipt.checks))

@@ -28,7 +28,7 @@ def summary(run: RunResult, *, detailed: bool) -> RenderableType:
         table.add_row(Text(case.name), Text(case.kernel), status, duration(case.seconds), str(len(case.outputs)))
     failed = sum(case.failure is not None for case in run.cases)
     total = sum(case.seconds or 0.0 for case in run.cases)
-    ending = f"{len(run.cases)} cases on {run.device}: {len(run.cases) - failed} ok, {failed} failed; kernels ran {duration(total)}"
+    ending = f"{len(run.cases)} case{'' if len(run.cases) == 1 else 's'} on {run.device}: {len(run.cases) - failed} ok, {failed} failed; kernels ran {duration(total)}"
     return Group(table, Text(ending))
 
 

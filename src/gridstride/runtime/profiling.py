@@ -8,10 +8,14 @@
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+
+from rich.console import Console
+from rich.text import Text
 
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.frontends.sass import SassListing, machine_code
@@ -19,6 +23,11 @@ from gridstride.frontends.source import LoadedSource
 from gridstride.observers.metrics.compiler_changes import changed_lines
 from gridstride.observers.metrics.launch_metrics import KernelMetrics, LaunchMetrics
 from gridstride.ptx.parser import parse
+from gridstride.report import profile_text
+from gridstride.report.source_lines import SourceLines
+
+_WIDTH = 160
+"""Characters a line of a profile that is printed from Python."""
 
 _open: list[Profile] = []
 """Profiles being made, the outermost first; a launch goes into all of them."""
@@ -55,6 +64,19 @@ class Profile(Mapping[str, KernelMetrics]):
 
     def __repr__(self) -> str:
         return f"<gridstride.Profile of {len(self._launches)} launches: {', '.join(self) or 'none'}>"
+
+    def __str__(self) -> str:
+        """What `gridstride profile` prints, kernel by kernel; of several launches of a kernel the one that is estimated to take longest."""
+        if not self._launches:
+            return "nothing was launched inside this profile"
+        console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+        with console.capture() as captured:
+            for kernel in self.values():
+                if len(kernel.launches) > 1:
+                    console.print(Text(f"{kernel.name}: {len(kernel.launches):,} launches; the one that takes longest:"))
+                longest = max(kernel.launches, key=lambda launch: launch.estimate_us)
+                console.print(profile_text.profile(longest, SourceLines()), highlight=False)
+        return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 
 class UnknownKernel(UsageError, KeyError):
