@@ -280,3 +280,9 @@ def test_an_interrupt_ends_a_kernel_within_seconds(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 130, ended.stderr
+
+
+def test_a_launch_without_outputs_says_how_to_get_them(run: Any) -> None:
+    ended = run("k.cu", "fill<int>", "--grid", "1", "--block", "32", "--shared", "1KB", "--arg", "out=i32[32]", "--arg", "value=7")
+    assert ended.status == 0 and ended.out.endswith("No buffer is an output: :out behind one shows it, as in --arg 'y=f32[n]:zeros:out'.\n")
+    assert "No buffer" not in run("k.cu", "hello", "--grid", "1", "--block", "1", "--arg", "n=3").out
