@@ -22,6 +22,14 @@ __global__ void steady(const float* a, float* out) { int i = blockIdx.x * blockD
 __global__ void stumble(int* seen, int* out) {
     if (threadIdx.x == 0) { int k = atomicAdd(seen, 1); if (blockIdx.x == 3 && k == 0) out[1 << 30] = 1; }
 }
+__global__ void lane_lock(int* lock, int* count) {
+    while (atomicCAS(lock, 0, 1) != 0);
+    count[0]++; __threadfence(); atomicExch(lock, 0);
+}
+__global__ void patient_lane_lock(int* lock, int* count, unsigned* tries) {
+    while (atomicCAS(lock, 0, 1) != 0) { atomicAdd(tries, 1u); __nanosleep(20); }
+    count[0]++; __threadfence(); atomicExch(lock, 0);
+}
 __global__ void allocate(int* out) { int* p = (int*)malloc(4); p[0] = 1; out[threadIdx.x] = p[0]; }
 """
 
@@ -135,3 +143,30 @@ def test_differences_of_two_results() -> None:
     assert difference(np.array([5, 6]), np.array([5, 7])) == Difference(1, 1, False, None)
     z = np.array([1 + 1j], np.complex64)
     assert difference(z, z * np.float32(1.000001)).rounding  # type: ignore[union-attr]
+
+
+def test_a_lock_between_lanes_is_right_with_independent_lanes_only(module: gs.Module) -> None:
+    """CUDA Programming Guide, Independent Thread Scheduling: before Volta such code could deadlock."""
+    lock, count = module.device.zeros(1, np.int32), module.device.zeros(1, np.int32)
+    with gs.checking("none", schedules=2) as findings:
+        module["lane_lock"][1, 32](lock, count)
+    (found,) = findings
+    assert (found.kind, found.severity) == ("order-dependent", "warning")
+    assert found.message.startswith("in strict lockstep, as on GPUs before Volta, the kernel is stopped")
+    assert "--lockstep" in found.advice
+    np.testing.assert_array_equal(count.numpy(), [32])
+
+
+def test_lanes_that_wait_for_each_other_with_patience_end_too(module: gs.Module) -> None:
+    lock, count, tries = (module.device.zeros(1, np.int32) for _ in range(3))
+    with gs.checking("none", schedules=1) as findings:
+        module["patient_lane_lock"][1, 32](lock, count, tries)
+    assert any("in strict lockstep" in found.message and "stopped" in found.message for found in findings)
+    np.testing.assert_array_equal(count.numpy(), [32])
+
+
+def test_a_lock_between_warps_is_right_in_both_models(module: gs.Module) -> None:
+    lock, count = module.device.zeros(1, np.int32), module.device.zeros(1, np.int32)
+    with gs.checking("none", schedules=2) as findings:
+        module["lane_lock"][8, 1](lock, count)
+    assert not list(findings) and count.item() == 8

@@ -53,14 +53,14 @@ def compare_schedules(
     kernel: str,
     memory: Memory,
     before: Contents,
-    run: Callable[[int], object],
+    run: Callable[[int | None], object],
     seeds: range,
     names: Mapping[int, str],
     dtypes: Mapping[int, np.dtype[Any]],
 ) -> list[Finding] | None:
-    """Run the launch on `before` under each seed and compare with what memory holds now, which is there again afterwards.
+    """Run the launch on `before` under each seed, then in strict lockstep, and compare with what memory holds now, which is there again afterwards.
 
-    run: launches with a seed; it may raise KernelFault. names, dtypes: by allocation address. None where launches allocate, so that
+    run: launches with a seed, or in lockstep for None; it may raise KernelFault. names, dtypes: by allocation address. None where launches allocate, so that
     their memory cannot be compared.
     """
     natural = Contents.of(memory)
@@ -68,45 +68,63 @@ def compare_schedules(
         return None
     worst: dict[int, tuple[order_dependent.Difference, int]] = {}  # allocation number → the worst difference and its first seed
     differing: dict[int, int] = {}
-    stopped: list[Finding] = []
+    lockstep: dict[int, order_dependent.Difference] = {}
+    findings: list[Finding] = []
     try:
         for seed in seeds:
             before.restore(memory)
             try:
                 run(seed)
             except KernelFault as fault:
-                if fault.code == "interrupted":
-                    raise
-                if not stopped:
-                    stopped.append(order_dependent.stopped_under(kernel, seed, str(fault)))
+                _raise_interruption(fault)
+                if not findings:
+                    findings.append(order_dependent.stopped_under(kernel, seed, str(fault)))
                 continue
-            for number, (allocation, kept) in enumerate(zip(natural.allocations, natural.data, strict=True)):
-                found = _difference(kept, memory.bytes_view(allocation.address, allocation.size), dtypes.get(allocation.address))
-                if found is None:
-                    continue
+            for number, found in _differences(natural, memory, dtypes).items():
                 differing[number] = differing.get(number, 0) + 1
                 if number not in worst or worst[number][0].rank < found.rank:
                     worst[number] = (found, seed)
+        before.restore(memory)
+        try:
+            run(None)
+        except KernelFault as fault:
+            _raise_interruption(fault)
+            findings.append(order_dependent.stopped_in_lockstep(kernel, str(fault)))
+        else:
+            # what the order changes anyway says nothing of the model
+            lockstep = {number: found for number, found in _differences(natural, memory, dtypes).items() if number not in worst}
     finally:
         natural.restore(memory)
-    findings = stopped
-    for number, (found, seed) in worst.items():
+
+    def place(number: int, found: order_dependent.Difference) -> tuple[str, int, int]:
+        """Name and elements of an allocation, and the address of the first element that differs."""
         allocation = natural.allocations[number]
         dtype = dtypes.get(allocation.address, np.dtype(np.uint8))
         name = names.get(allocation.address) or plain_variable(allocation.name) or f"{allocation.address:#x}"
-        findings.append(
-            order_dependent.tell_difference(
-                kernel,
-                name,
-                allocation.size // dtype.itemsize,
-                found,
-                seed,
-                len(seeds),
-                differing[number],
-                allocation.address + found.first * dtype.itemsize,
-            )
-        )
+        return name, allocation.size // dtype.itemsize, allocation.address + found.first * dtype.itemsize
+
+    for number, (found, seed) in worst.items():
+        name, elements, address = place(number, found)
+        findings.append(order_dependent.tell_difference(kernel, name, elements, found, seed, len(seeds), differing[number], address))
+    for number, found in lockstep.items():
+        name, elements, address = place(number, found)
+        findings.append(order_dependent.tell_other_model(kernel, name, elements, found, address))
     return findings
+
+
+def _raise_interruption(fault: KernelFault) -> None:
+    if fault.code == "interrupted":
+        raise fault
+
+
+def _differences(natural: Contents, memory: Memory, dtypes: Mapping[int, np.dtype[Any]]) -> dict[int, order_dependent.Difference]:
+    """By the number of the allocation: how memory differs from what the natural order left."""
+    found = {}
+    for number, (allocation, kept) in enumerate(zip(natural.allocations, natural.data, strict=True)):
+        other = _difference(kept, memory.bytes_view(allocation.address, allocation.size), dtypes.get(allocation.address))
+        if other is not None:
+            found[number] = other
+    return found
 
 
 def _difference(natural: Bytes, other: Bytes, dtype: np.dtype[Any] | None) -> order_dependent.Difference | None:

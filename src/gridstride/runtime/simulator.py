@@ -37,6 +37,7 @@ from gridstride.runtime.parameters import KernelParameter
 from gridstride.runtime.witness import LaunchInView, Witness
 
 _ALWAYS_FITS = 256
+_LOCKSTEP_BUDGET = 1 << 26  # loop iterations: below a second
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
 
 
@@ -114,10 +115,14 @@ class Simulator(Device):
             self._witness.compare_schedules(view, before, lambda seed: self._run_again(view, parameters, seed))
         return LaunchOutcome(outcome.seconds, shape.threads)
 
-    def _run_again(self, view: LaunchInView, parameters: bytes, seed: int) -> None:
-        """Run a launch in another order, for what it leaves in memory only."""
+    def _run_again(self, view: LaunchInView, parameters: bytes, seed: int | None) -> None:
+        """Run a launch in another order, or in strict lockstep (None), for what it leaves in memory only."""
+        options = replace(view.options, seed=seed, profile=False, checks=frozenset())
+        if seed is None:
+            # lanes that wait for each other in a loop that counts or sleeps are no deadlock to the scheduler, and would go on for ever
+            options = replace(options, seed=view.options.seed, lockstep=True, budget=view.options.budget or _LOCKSTEP_BUDGET)
         try:
-            self._run(view, parameters, replace(view.options, seed=seed, profile=False, checks=frozenset()), stdout=lambda text: None)
+            self._run(view, parameters, options, stdout=lambda text: None)
         except KernelFault as fault:
             raise _in_the_sources_words(fault, view.kernel) from None
 

@@ -103,8 +103,8 @@ class Witness:
             found += shape_findings(launch.kernel, launch.program, launch.shape)
         record([*more, *found], source_lines(launch.kernel.module.source).line)
 
-    def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int], object]) -> None:
-        """Run the launch again in other orders (`run` takes the seed), on the data that it began with."""
+    def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int | None], object]) -> None:
+        """Run the launch again in other orders (`run` takes the seed, None for lockstep), on the data that it began with."""
         seed, kernel = launch.options.seed, launch.kernel
         first = 1 if seed is None else seed + 1
         seeds = range(first, first + schedules())

@@ -5,6 +5,9 @@ the rounding of floating-point sums differs (floating-point addition is not asso
 values differ it is a warning: either a race, which the race checks explain, or an order that the program leaves open, such as
 the places that an atomic counter hands out. A launch that is stopped under some order only is an error.
 
+One run more is in strict lockstep, in which lanes of a warp never run apart, as on GPUs before Volta (compute capability 7.0). What ends only where
+lanes run independently, such as a lane that waits for another of its warp, is a warning, and so are values that differ.
+
 Bad:
 
     __global__ void last(int* winner) {
@@ -108,6 +111,31 @@ def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, 
         address=address,
         count=found.elements,
     )
+
+
+def tell_other_model(kernel: str, buffer: str, elements: int, found: Difference, address: int) -> Finding:
+    """The finding for one buffer that strict lockstep leaves in another state."""
+    only = ", by floating-point rounding only" if found.rounding else f", the first at [{found.first:,}]"
+    return Finding(
+        code=CHECK.code,
+        kind=CHECK.kind,
+        severity="note" if found.rounding else "warning",
+        message=f"`{buffer}` depends on the execution model: {found.elements:,} of {elements:,} elements differ in strict lockstep{only}",
+        advice="put __syncwarp() where lanes of a warp hand each other values; replay with --lockstep",
+        kernel=kernel,
+        space="global",
+        buffer=buffer,
+        index=found.first,
+        address=address,
+        count=found.elements,
+    )
+
+
+def stopped_in_lockstep(kernel: str, reason: str) -> Finding:
+    """The finding for a launch that strict lockstep stops and independent lanes do not."""
+    message = f"in strict lockstep, as on GPUs before Volta, the kernel is stopped, though it ends where lanes run independently: {reason}"
+    advice = "nothing, if it runs on compute capability 7.0 or newer only; else let no lane wait for another of its warp; replay with --lockstep"
+    return Finding(CHECK.code, CHECK.kind, "warning", message, advice, kernel)
 
 
 def stopped_under(kernel: str, seed: int, reason: str) -> Finding:
