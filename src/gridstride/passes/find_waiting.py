@@ -7,7 +7,7 @@ lanes together again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from gridstride.ir.nodes import Block, Function, Kind, Op
 from gridstride.isa.registry import lookup
@@ -22,47 +22,56 @@ def single_exit(block: Block) -> bool:
 
 def find_waiting(blocks: list[Block], divergent: set[int], latches: set[int]) -> list[set[int]]:
     """For each block the later blocks at which lanes may be waiting while it runs."""
-    pending: list[set[int]] = [set() for _ in blocks]
+    pending = [0] * len(blocks)  # bit sets of blocks
+    settled = [-1] * len(blocks)  # of each block the set that it has last been followed up with
 
-    def any_news(steps: Iterable[bool]) -> bool:
-        """`any` that takes every step, for what it notes, even after one that brought news."""
-        return True in list(steps)
+    def runs(block: int, among: int) -> None:
+        """Note that `block` may run while lanes wait at later ones of `among`."""
+        pending[block] |= among >> (block + 1) << (block + 1)
 
-    def runs(block: int, among: set[int]) -> bool:
-        """Note that `block` may run while lanes wait at later ones of `among`; whether that is news."""
-        new = {k for k in among if k > block} - pending[block]
-        pending[block] |= new
-        return bool(new)
+    def handed_over(waiting: int) -> None:
+        for k in _members(waiting):
+            runs(k, waiting)
 
-    def handed_over(waiting: set[int]) -> bool:
-        return any_news(runs(k, waiting) for k in waiting)
+    def edge(i: int, target: int, waiting: int) -> None:
+        if target > i and (waiting >> (i + 1)) & ((1 << (target - i - 1)) - 1):  # whoever would jump over waiting lanes waits too
+            handed_over(waiting | 1 << target)
+        else:
+            runs(target, waiting)
 
-    def edge(i: int, target: int, waiting: set[int]) -> bool:
-        if any(i < k < target for k in waiting):  # whoever would jump over waiting lanes waits too
-            return handed_over(waiting | {target})
-        return runs(target, waiting)
-
-    changed = True
-    while changed:
-        changed = False
-        for block in blocks:
-            i, waiting = block.index, pending[block.index]
-            targets = sorted({t.index for t in block.targets})
-            if i in latches:
-                changed |= not waiting <= pending[targets[0]]
-                pending[targets[0]] |= waiting
-            elif i in divergent:
-                stay = [t for t in targets if not single_exit(blocks[t])]
-                if len(stay) == 2:
-                    waiting = waiting | {stay[1]}
-                    changed |= edge(i, stay[0], waiting) | handed_over(waiting)
-                else:
-                    changed |= any_news(edge(i, t, waiting) for t in stay) | handed_over(waiting)
-            elif targets:
-                changed |= any_news(edge(i, t, waiting) for t in targets)
+    def follow(block: Block, waiting: int) -> None:
+        i, targets = block.index, sorted({t.index for t in block.targets})
+        if i in latches:
+            pending[targets[0]] |= waiting
+        elif i in divergent:
+            stay = [t for t in targets if not single_exit(blocks[t])]
+            if len(stay) == 2:
+                waiting |= 1 << stay[1]
+                edge(i, stay[0], waiting)
             else:
-                changed |= handed_over(waiting)
-    return pending
+                for target in stay:
+                    edge(i, target, waiting)
+            handed_over(waiting)
+        elif targets:
+            for target in targets:
+                edge(i, target, waiting)
+        else:
+            handed_over(waiting)
+
+    while any(pending[b.index] != settled[b.index] for b in blocks):
+        for block in blocks:
+            if pending[block.index] != settled[block.index]:
+                settled[block.index] = pending[block.index]
+                follow(block, pending[block.index])
+    return [set(_members(p)) for p in pending]
+
+
+def _members(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 def may_split(function: Function, pending: list[set[int]]) -> bool:

@@ -169,11 +169,15 @@ def _layout(entry: Block, loops: list[Loop]) -> list[Block]:
         while ready:
             _, key = heapq.heappop(ready)
             unit = units[key]
-            placed += [unit] if isinstance(unit, Block) else place(unit)
+            placed += [unit] if isinstance(unit, Block) else finished[id(unit)]
             for after in follow[key]:
                 degree[after] -= 1
                 if degree[after] == 0:
                     heapq.heappush(ready, (priority(after), after))
         return placed
 
+    # inner loops before those around them: a loop may be nested deeper than Python's stack
+    finished: dict[int, list[Block]] = {}
+    for loop in reversed(loops):
+        finished[id(loop)] = place(loop)
     return place(None)
