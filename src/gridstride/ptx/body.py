@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gridstride.errors import ParseError
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.ptx.expressions import constant_expression, constant_product
 from gridstride.ptx.lexer import parse_float
@@ -174,7 +175,7 @@ class BodyParser:
     def _declare_variable(self, variable: Variable) -> None:
         name = variable.name
         if name in self.scope.names:
-            self.stream.fail(f"`{name}` is declared twice")
+            raise ParseError(f"PTX line {variable.line}: `{name}` is declared twice")
         variable.name = self._unique(name, self.function.variables)
         self.function.variables[variable.name] = variable
         self.scope.names[name] = Symbol(variable.name)
