@@ -31,6 +31,7 @@ from gridstride.runtime.profiling import compared_with_machine_code, profiling
 from gridstride.runtime.request import Argument, Buffer, LaunchRequest, RawPointer, Scalar
 
 _FIELDS = ("name", "kernel", "grid", "block", "args")
+_OPTIONAL = ("smem", "cooperative")
 _WORDS = ("zeros", "ones", "poison", "arange", "none")
 _DRAWS = ("randint", "uniform")
 
@@ -73,9 +74,9 @@ def parse_case(entry: Any, where: str) -> LaunchRequest:
     missing = [field for field in _FIELDS if field not in entry]
     if missing:
         raise UsageError(f"{where}: {', '.join(map(repr, missing))} missing")
-    unknown = [field for field in entry if field not in (*_FIELDS, "smem")]
+    unknown = [field for field in entry if field not in (*_FIELDS, *_OPTIONAL)]
     if unknown:
-        raise UsageError(f"{where}: unknown field {unknown[0]!r}; a case has {', '.join((*_FIELDS, 'smem'))}")
+        raise UsageError(f"{where}: unknown field {unknown[0]!r}; a case has {', '.join((*_FIELDS, *_OPTIONAL))}")
     for field in ("name", "kernel"):
         if not isinstance(entry[field], str) or not entry[field]:
             raise UsageError(f"{where}: {field!r} is a text, not {entry[field]!r}")
@@ -83,10 +84,13 @@ def parse_case(entry: Any, where: str) -> LaunchRequest:
     shared = entry.get("smem", 0)
     if not _is_int(shared) or shared < 0:
         raise UsageError(f"{where}: 'smem' is a number of bytes, not {shared!r}")
+    cooperative = entry.get("cooperative", False)
+    if not isinstance(cooperative, bool):
+        raise UsageError(f"{where}: 'cooperative' is true or false, not {cooperative!r}")
     if not isinstance(entry["args"], list):
         raise UsageError(f"{where}: 'args' is a list, not {_kind(entry['args'])}")
     arguments = tuple(_argument(spec, f"{where}, argument {position}") for position, spec in enumerate(entry["args"]))
-    return LaunchRequest(entry["name"], entry["kernel"], _dim3(entry, "grid", where), _dim3(entry, "block", where), shared, arguments)
+    return LaunchRequest(entry["name"], entry["kernel"], _dim3(entry, "grid", where), _dim3(entry, "block", where), shared, arguments, cooperative)
 
 
 def _dim3(entry: dict[str, Any], field: str, where: str) -> Dim3:
@@ -228,7 +232,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
                     arguments.append(array)
                     if argument.out:
                         outputs[position] = array
-        shape = LaunchShape(request.grid, request.block, request.shared)
+        shape = LaunchShape(request.grid, request.block, request.shared, request.cooperative)
         with profiling() if profile else nullcontext() as profiled:
             outcome = kernel.launch(shape, arguments)
         metrics = profiled.launches[-1] if profiled is not None and profiled.launches else None

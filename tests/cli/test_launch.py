@@ -25,6 +25,22 @@ __global__ void overrun(float* y) {
 }
 __global__ void hello(int n) { printf("n is %d\n", n); }
 __global__ void forever(volatile int* count) { while (true) *count = *count + 1; }
+#include <cooperative_groups.h>
+__global__ void exchange(int* out) {
+    cooperative_groups::this_grid().sync();
+    out[blockIdx.x] = 1;
+    cooperative_groups::this_grid().sync();
+    out[gridDim.x + blockIdx.x] = out[gridDim.x - 1 - blockIdx.x];
+}
+__global__ void dynamic(int* out) {
+    extern __shared__ int tile[];
+    tile[threadIdx.x] = 5;
+    out[threadIdx.x] = tile[threadIdx.x];
+}
+__global__ void lane_lock(int* lock) {
+    while (atomicCAS(lock, 0, 1) != 0);
+    atomicExch(lock, 0);
+}
 template <typename T> __global__ void fill(T* out, T value) { out[threadIdx.x] = value; }
 """
 PTX = """.version 8.0
@@ -140,6 +156,30 @@ def test_template_instances(run: Any) -> None:
     ended = run("k.cu", "fill<int>", "--grid", "1", "--block", "4", "--arg", "out=i32[4]:none:out", "--arg", "value=7")
     assert ended.status == 0, ended.err
     assert "7 7 7 7" in ended.out
+
+
+def test_a_grid_synchronises_in_a_cooperative_launch(run: Any) -> None:
+    launch = ("k.cu", "exchange", "--grid", "4", "--block", "32", "--arg", "out=i32[8]:zeros:out")
+    ended = run(*launch, "--cooperative")
+    assert ended.status == 0 and "1 1 1 1 1 1 …" in ended.out, ended.err
+    ended = run(*launch)
+    assert ended.status == 1
+    assert "what to do: a grid synchronises in a cooperative launch only: --cooperative, or cooperative=True in Python" in ended.err
+
+
+def test_dynamic_shared_memory_that_was_not_given(run: Any) -> None:
+    launch = ("k.cu", "dynamic", "--grid", "1", "--block", "4", "--arg", "out=i32[4]:zeros:out")
+    ended = run(*launch)
+    assert ended.status == 1
+    assert "what to do: give the launch the dynamic shared memory that the kernel uses: --shared BYTES" in ended.err
+    assert "5 5 5 5" in run(*launch, "--shared", "4*4").out
+
+
+def test_strict_lockstep(run: Any) -> None:
+    launch = ("k.cu", "lane_lock", "--grid", "1", "--block", "32", "--arg", "lock=i32[1]")
+    assert run(*launch).status == 0
+    ended = run(*launch, "--lockstep")
+    assert ended.status == 1 and "deadlock" in ended.err
 
 
 def test_names_of_files_beyond_ascii(run: Any, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def command(
     block: running.BlockOption = None,
     arg: running.ArgOption = None,
     shared: running.SharedOption = "0",
+    cooperative: running.CooperativeOption = False,
     cases: running.CasesOption = None,
     only: running.OnlyOption = None,
     include: running.IncludeOption = None,
@@ -43,6 +44,7 @@ def command(
     seed: running.SeedOption = None,
     threads: running.ThreadsOption = None,
     budget: running.BudgetOption = None,
+    lockstep: Annotated[bool, typer.Option("--lockstep", help="Never run lanes of a warp apart, as GPUs before Volta.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Count what the kernel does; `gridstride profile` shows it.")] = False,
     checks: ChecksOption = "none",
     strict: StrictOption = False,
@@ -62,8 +64,8 @@ def command(
     try:
         running.require_writable(json, save)
         looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
-        target = open_device(device, seed=seed, threads=threads, budget=budget)
-        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or ())
+        target = open_device(device, seed=seed, threads=threads, budget=budget, lockstep=lockstep)
+        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
         run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))
         running.write_results(run, json, save)

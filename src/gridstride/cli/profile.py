@@ -34,6 +34,7 @@ def command(
     block: running.BlockOption = None,
     arg: running.ArgOption = None,
     shared: running.SharedOption = "0",
+    cooperative: running.CooperativeOption = False,
     cases: running.CasesOption = None,
     only: running.OnlyOption = None,
     include: running.IncludeOption = None,
@@ -58,7 +59,7 @@ def command(
     try:
         running.require_writable(json, save)
         target = open_device(device, seed=seed, threads=threads, budget=budget)
-        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or ())
+        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
         run = what.run(target, profile=True)
         running.write_results(run, json, save)
     except GridstrideError as error:

@@ -55,6 +55,7 @@ DeviceOption = Annotated[str, typer.Option(metavar="DEVICE", help="auto, sim, si
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Run blocks and warps in another order, the same for the same seed.")]
 ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")]
 BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
+CooperativeOption = Annotated[bool, typer.Option("--cooperative", help="A cooperative launch: all blocks are resident, so that grid.sync() works.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
 SaveOption = Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Write the output buffers, under CASE.ARGUMENT_POSITION.")]
 
@@ -73,6 +74,7 @@ class WhatToRun:
     only: Sequence[str] = ()
     include: Sequence[Path] = ()
     define: Sequence[str] = ()
+    cooperative: bool = False
 
     def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
         """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
@@ -93,15 +95,22 @@ class WhatToRun:
 
     def _of_file(self) -> list[LaunchRequest]:
         assert self.cases is not None
-        _refuse_with_cases(self.kernel, self.grid, self.block, self.arguments, self.shared)
+        _refuse_with_cases(self)
         requests = select_cases(read_cases(self.cases), self.only)
         if not requests:
             raise UsageError(f"{self.cases} holds no cases: nothing was run")
         return requests
 
 
-def _refuse_with_cases(kernel: str | None, grid: str | None, block: str | None, arg: Sequence[str] | None, shared: str) -> None:
-    given = {"KERNEL": kernel, "--grid": grid, "--block": block, "--arg": arg, "--shared": None if shared == "0" else shared}
+def _refuse_with_cases(what: WhatToRun) -> None:
+    given = {
+        "KERNEL": what.kernel,
+        "--grid": what.grid,
+        "--block": what.block,
+        "--arg": what.arguments,
+        "--shared": None if what.shared == "0" else what.shared,
+        "--cooperative": what.cooperative,
+    }
     extra = [name for name, value in given.items() if value]
     if extra:
         raise UsageError(f"with --cases the file says what to launch; leave out {' and '.join(extra)}")
@@ -158,6 +167,7 @@ def _single_request(kernel: Kernel, what: WhatToRun) -> LaunchRequest:
         _dimensions(what.block, parsed, "--block"),
         _bytes(what.shared, parsed.scalars),
         parsed.arguments,
+        what.cooperative,
     )
 
 

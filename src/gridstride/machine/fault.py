@@ -65,6 +65,8 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
         what, advice = assertion, "the condition in the source is false for this thread"
     elif code == "trap":
         what, advice = "the kernel ran into a trap instruction", "look for __trap() or an unreachable path that was reached"
+        if name is not None and "cooperative_groups" in name and not run.options.cooperative:
+            advice = "a grid synchronises in a cooperative launch only: --cooperative, or cooperative=True in Python"
     elif code == "budget":
         what = f"the launch ran more than {run.options.budget:,} loop iterations, its budget"
         advice = "look for a loop that does not end, or raise the budget"
@@ -130,7 +132,10 @@ def _address_story(
         of = "the block" if space == "shared" else "the thread"
         signed = address - (1 << 64) if address >> 63 else address - (1 << 32) if address >> 31 == 1 else address
         what = f"{verb} {size} bytes at {space} offset {signed:,}, but {of} has {limit:,} bytes of {space} memory"
-        return space, what, space, operator.floordiv(signed, max(size, 1)), f"keep the index inside the {space} array"
+        advice = f"keep the index inside the {space} array"
+        if space == "shared" and limit == 0:
+            advice = "give the launch the dynamic shared memory that the kernel uses: --shared BYTES, or shared=BYTES in Python"
+        return space, what, space, operator.floordiv(signed, max(size, 1)), advice
     if address < 65536:
         what = f"{verb} {size} bytes through a null pointer" + (f" (address {address:#x})" if address else "")
         return space, what, None, None, "pass a pointer to allocated memory, and test it before use"

@@ -87,6 +87,8 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
             file = None if values is None else _kept(folder, values.tobytes(), "in")
             size = argument.count * argument.dtype.itemsize
             buffers.append(JobBuffer(position, parameter.offset, size, file, argument.out))
+    if request.cooperative:
+        raise UnsupportedError(f"{request.name} is a cooperative launch, which cannot be made on a GPU yet; `gridstride launch --cooperative` simulates it")
     values_to_pack = [_host_value(argument) for argument in request.arguments]
     parameters = pack_arguments(kernel.name, kernel.parameters, kernel.parameter_bytes, values_to_pack, kernel.device)
     return Job(

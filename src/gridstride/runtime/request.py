@@ -45,7 +45,7 @@ Argument = Scalar | RawPointer | Buffer
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """`shared` is dynamic shared memory in bytes; `arguments` stand in the kernel's order."""
+    """`shared` is dynamic shared memory in bytes; `arguments` stand in the kernel's order; `cooperative`: the grid may synchronise."""
 
     name: str
     kernel: str
@@ -53,3 +53,4 @@ class LaunchRequest:
     block: Dim3
     shared: int
     arguments: tuple[Argument, ...]
+    cooperative: bool = False
