@@ -42,12 +42,12 @@ class Verdict(Exception):
 def run_case(case: Case) -> str:
     """The way the case ended: "ok" or an error's code. Raises Verdict where it ended in a way that it must not."""
     device = Simulator(find_device("h200"), seed=case.order, threads=case.threads, budget=BUDGET)
-    watch = _Watch(device)
+    watch = Watch(device)
     try:
         _run(case, device, watch)
         ended = "ok"
     except GridstrideError as error:
-        _must_be_told_well(error)
+        must_be_told_well(error)
         ended = error.code
     except KeyboardInterrupt:
         raise
@@ -57,7 +57,7 @@ def run_case(case: Case) -> str:
     return ended
 
 
-def _must_be_told_well(error: GridstrideError) -> None:
+def must_be_told_well(error: GridstrideError) -> None:
     if error.__cause__ is not None:
         chain = "".join(traceback.format_exception(error))
         raise Verdict(f"internal {type(error.__cause__).__name__}", chain)
@@ -67,7 +67,7 @@ def _must_be_told_well(error: GridstrideError) -> None:
         raise Verdict("no line", "".join(traceback.format_exception(error)))
 
 
-def _run(case: Case, device: Simulator, watch: _Watch) -> None:
+def _run(case: Case, device: Simulator, watch: Watch) -> None:
     module = device.compile("\n" + case.ptx if case.ptx.startswith(".version") else ".version 9.0\n" + case.ptx)
     kernel = module[case.kernel] if case.kernel in module else module[next(iter(module), case.kernel)]
     arguments: list[Any] = []
@@ -114,7 +114,7 @@ def _raw(argument: list[Any], value: Any) -> bytes:
     return bytes(value.tobytes())
 
 
-class _Watch:
+class Watch:
     """Small arrays between a launch's buffers, and the red zones around all of them: nothing may write there."""
 
     def __init__(self, device: Simulator) -> None:
