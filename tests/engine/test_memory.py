@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gridstride as gs
 from engine.kernels import Kernels
 
 N = 200
@@ -304,6 +305,13 @@ def test_local_arrays_with_dynamic_indices() -> None:
             total = total * 3 + a[(i * 5 + k) & 15]
         total += sum(b) + sum(int(x * 4) for x in c) + sum(x * i for i, x in enumerate(d))
         assert out[u] == np.int64(total).astype(np.int32)
+
+
+def test_generic_pointers_into_three_spaces_under_checks() -> None:
+    """Each lane's shadow is that of its own space."""
+    with gs.checking() as findings:
+        test_generic_pointers_into_three_spaces_at_once()
+    assert not findings.errors
 
 
 def test_generic_pointers_into_three_spaces_at_once() -> None:

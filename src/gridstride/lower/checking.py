@@ -45,30 +45,25 @@ def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     if t.op.access.space != "generic":
         space = "shared" if t.space == "shared" else "global"
         if f"race-{space}" in e.checks:
-            _tell(e, t, addresses, space, values)
+            _tell(e, t, addresses, space, values, e.active)
         return
-    # a generic address is of the space that the first lane's is of
-    top = e.b.lshr(_first(e, addresses), ir.Constant(I64, 56))
-    shared, other = e.native.append_basic_block("generic.shared"), e.native.append_basic_block("generic.other")
-    flat, done = e.native.append_basic_block("generic.global"), e.native.append_basic_block("generic.told")
-    e.b.cbranch(e.b.icmp_unsigned("==", top, ir.Constant(I64, SHARED_WINDOW >> 56)), shared, other)
-    e.b.position_at_end(shared)
-    if "race-shared" in e.checks:
-        _tell(e, t, e.b.sub(addresses, e.values.warp.const("i64", SHARED_WINDOW)), "shared", values)
-    e.b.branch(done)
-    e.b.position_at_end(other)
-    e.b.cbranch(e.b.icmp_unsigned("==", top, ir.Constant(I64, LOCAL_WINDOW >> 56)), done, flat)
-    e.b.position_at_end(flat)
-    if "race-global" in e.checks:
-        _tell(e, t, addresses, "global", values)
-    e.b.branch(done)
-    e.b.position_at_end(done)
-
-
-def _first(e: Emitter, vector: ir.Value) -> ir.Value:
-    from gridstride.lower.calls import first_active
-
-    return first_active(e, vector)
+    # each lane's generic address may be of another space
+    top = e.b.lshr(addresses, e.values.warp.const("i64", 56))
+    of_shared, of_local = (
+        e.b.bitcast(e.b.icmp_unsigned("==", top, e.values.warp.const("i64", window >> 56)), I32) for window in (SHARED_WINDOW, LOCAL_WINDOW)
+    )
+    inside = e.b.sub(addresses, e.values.warp.const("i64", SHARED_WINDOW))
+    for space, places, lanes in (
+        ("shared", inside, e.b.and_(e.active, of_shared)),
+        ("global", addresses, e.b.and_(e.active, e.b.not_(e.b.or_(of_shared, of_local)))),
+    ):
+        if f"race-{space}" in e.checks:
+            some, done = e.native.append_basic_block(f"generic.{space}"), e.native.append_basic_block("generic.told")
+            e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done)
+            e.b.position_at_end(some)
+            _tell(e, t, places, space, values, lanes)
+            e.b.branch(done)
+            e.b.position_at_end(done)
 
 
 def _tally(e: Emitter, t: Target) -> None:
@@ -80,8 +75,8 @@ def _tally(e: Emitter, t: Target) -> None:
         e.b.store(e.b.add(e.b.load(place, typ=I64), amount), place)
 
 
-def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[ir.Value]) -> None:
-    """One call of the race detector for each word of the access."""
+def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[ir.Value], lanes: ir.Value) -> None:
+    """One call of the race detector for each word of the access by `lanes`."""
     op = t.op
     assert op.access is not None
     writes = op.kind is not Kind.LOAD
@@ -95,7 +90,7 @@ def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[i
             value, known = values[offset // WORD], 2
         how = int(writes) | known | size << 8 | flags
         place = e.b.add(addresses, e.values.warp.const("i64", offset)) if offset else addresses
-        arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), place, e.active, value, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
+        arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), place, lanes, value, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
         call_runtime(e, "race_access", arguments)
 
 

@@ -50,26 +50,26 @@ def _check(e: Emitter, op: Op) -> None:
 
 
 def _distance(e: Emitter, t: Target, hosts: ir.Value) -> ir.Value:
-    """From a host address to its shadow."""
+    """From each lane's host address to its shadow. Lanes of a generic access may be in different spaces."""
     b = e.b
-    shared = b.sub(b.ptrtoint(e.field(b, BLOCK, e.block, "shared_defined"), I64), b.ptrtoint(e.field(b, BLOCK, e.block, "shared"), I64))
+    shared = e.splat(b.sub(b.ptrtoint(e.field(b, BLOCK, e.block, "shared_defined"), I64), b.ptrtoint(e.field(b, BLOCK, e.block, "shared"), I64)))
     if t.space == "shared":
         return shared
-    local = e.field(b, BLOCK, e.block, "local_defined")
+    local = e.splat(e.field(b, BLOCK, e.block, "local_defined"))
     if t.space == "local":
         return local
-    flat = e.field(b, WORKER, e.worker, "defined")
+    flat = e.splat(e.field(b, WORKER, e.worker, "defined"))
     assert t.op.access is not None
     if t.op.access.space != "generic":
         return flat
-    from gridstride.lower.calls import first_active
 
-    first = first_active(e, hosts)
-    start = b.ptrtoint(e.field(b, BLOCK, e.block, "shared"), I64)
-    inside = b.icmp_unsigned("<", b.sub(first, start), e.field(b, WORKER, e.worker, "shared_bytes"))
-    near = b.ptrtoint(e.field(b, BLOCK, e.block, "locals"), I64)
-    own = b.icmp_unsigned("<", b.sub(first, near), e.field(b, BLOCK, e.block, "locals_bytes"))
-    return b.select(inside, shared, b.select(own, local, flat))
+    def within(start: str, size: ir.Value) -> ir.Value:
+        begin = b.ptrtoint(e.field(b, BLOCK, e.block, start), I64)
+        return b.icmp_unsigned("<", b.sub(hosts, e.splat(begin)), e.splat(size))
+
+    in_shared = within("shared", e.field(b, WORKER, e.worker, "shared_bytes"))
+    in_local = within("locals", e.field(b, BLOCK, e.block, "locals_bytes"))
+    return b.select(in_shared, shared, b.select(in_local, local, flat))
 
 
 def _places(e: Emitter, t: Target) -> list[list[tuple[ir.Value, int]]]:
@@ -77,7 +77,7 @@ def _places(e: Emitter, t: Target) -> list[list[tuple[ir.Value, int]]]:
     size = t.bits // 8
     if not word_by_word(e, t):
         hosts = resolved(e, t)
-        start = e.b.add(hosts, e.splat(_distance(e, t, hosts)))
+        start = e.b.add(hosts, _distance(e, t, hosts))
         step = min(size, 8)
         return [[(e.b.add(start, e.values.warp.const("i64", size * k + p)), step) for p in range(0, size, step)] for k in range(t.count)]
     found = []
@@ -85,7 +85,7 @@ def _places(e: Emitter, t: Target) -> list[list[tuple[ir.Value, int]]]:
         pieces = []
         for part in range(0, size, 4):
             hosts = resolved(e, t, size * k + part, min(size, 4))
-            pieces.append((e.b.add(hosts, e.splat(_distance(e, t, hosts))), min(size, 4)))
+            pieces.append((e.b.add(hosts, _distance(e, t, hosts)), min(size, 4)))
         found.append(pieces)
     return found
 
