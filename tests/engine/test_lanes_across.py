@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gridstride as gs
 from engine.kernels import HEADER, Kernels
 
 LANES = 64
@@ -293,6 +294,12 @@ def test_aggregated_increments() -> None:
         np.testing.assert_array_equal(np.sort(out[1:][values & 1 == 1]), np.arange(out[0]))
 
     program.each("aggregated", 3, 32, values, np.zeros(1 + N, np.int32), check=check)
+
+
+def test_lanes_that_have_ended_under_checks() -> None:
+    """A warp's lanes that return early are there again in the next block that it runs."""
+    with gs.checking():
+        test_lanes_that_have_ended()
 
 
 def test_lanes_that_have_ended() -> None:

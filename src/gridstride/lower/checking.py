@@ -180,7 +180,15 @@ def warp_synced(e: Emitter, op: Op) -> None:
     """The active lanes go on after a __syncwarp."""
     if not e.checks & {"race-shared", "race-global"}:
         return
+    # for the detector, which looks there; the warp begins its next block with what was there before
+    begun_with = e.field(e.b, WARP, e.warp, "alive")
     e.put_field(WARP, e.warp, "alive", e.live_lanes())
+    _order_groups(e, op)
+    e.put_field(WARP, e.warp, "alive", begun_with)
+
+
+def _order_groups(e: Emitter, op: Op) -> None:
+    """Lanes with one mask have met, and what they did before comes before what they do now."""
     mask = e.read(op.args[0], "i32")
     if mask.shape.kind == "uniform":
         call_runtime(e, "race_warp_sync", [e.block, e.warp, mask.parts[0], e.active])
