@@ -234,3 +234,16 @@ def test_refused_calls_are_kept(module: gs.Module) -> None:
         module["clash"][1, 1](np.zeros(4, np.int32))
     assert [(f.code, f.kernel) for f in findings] == [("GS603", "clash")]
     assert "a numpy array lies in the host's memory" in findings[0].message
+
+
+def test_a_parameter_read_before_its_place_is_a_fault_like_another() -> None:
+    source = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b) { .reg .b64 %x; .reg .b32 %t; ld.param.u64 %x, [b+-2]; ld.global.u32 %t, [%x]; st.global.u32 [%x], %t; ret; }
+"""
+    kernel = gs.device("sim").compile(source)["k"]
+    x = kernel.module.device.zeros(8, np.int32)
+    with gs.checking() as findings, pytest.raises(gs.KernelFault):
+        kernel[1, 32](x, x)
+    assert [found.kind for found in findings.errors] == ["misaligned"]

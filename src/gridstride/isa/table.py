@@ -45,7 +45,8 @@ def _lines(rows: Iterable[str]) -> str:
 def _is_written(entry: Operation) -> bool:
     """Whether programs write it, rather than the compiler for itself (those name no section of the PTX ISA)."""
     internal_call = entry.opcode == "call" and any("uni" not in group.alternatives for group in entry.modifiers)
-    return entry.opcode not in _INTERNAL and entry.section[:1].isdigit() and not internal_call
+    made_by_a_pass = any("'" in name for group in entry.modifiers for name in group.alternatives)
+    return entry.opcode not in _INTERNAL and entry.section[:1].isdigit() and not internal_call and not made_by_a_pass
 
 
 def _row(entry: Operation) -> str:

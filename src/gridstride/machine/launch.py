@@ -338,8 +338,8 @@ class _Launch:
         if self.options.checks:
             for site, (offset, variable, _) in enumerate(self.code.provenance):
                 bounds = self.extents.get(offset)
-                if offset == -2:
-                    allocation = self.program.globals(self.memory)[variable]
+                # a parameter read from two bytes before its place has this offset too, and is no variable of the module
+                if offset == -2 and (allocation := self.program.globals(self.memory).get(variable)) is not None:
                     bounds = (allocation.address, allocation.address + allocation.size)
                 if bounds is not None:
                     table[site] = bounds
