@@ -391,6 +391,8 @@ def _launch(rng: random.Random, seed: int, kernel: Kernel, ptx: str, what: list[
     while grid[0] * grid[1] * grid[2] > 6:  # what a few blocks do the others would too
         axis = max(range(3), key=lambda k: grid[k])
         grid[axis] = max(1, grid[axis] // 2)
+    if rng.random() < 0.8:
+        _fit(rng, [g * b for g, b in zip(grid, block, strict=True)], arguments)
     for argument in arguments:
         if argument[0] == "buf":
             argument.append(rng.choice(("zeros", "ones", "random", "small", "small")))
@@ -406,7 +408,8 @@ def _launch(rng: random.Random, seed: int, kernel: Kernel, ptx: str, what: list[
         elif arguments:
             argument = rng.choice(arguments)
             if argument[0] == "buf" and kind < 6:
-                argument[2] = rng.choice((0, 1, argument[2] // 2, max(0, argument[2] - 1), 31, 33))
+                less = rng.choice((0, 1, argument[2] // 2, argument[2] - 1, argument[2] - 3, argument[2] - 17, argument[2] - 40, 31, 33, 65))
+                argument[2] = max(0, less)
             elif argument[0] in ("buf", "ptr"):
                 argument[:] = ["ptr", rng.choice((0, 4, 2**64 - 4, 2**63, 1 << 56, (1 << 56) + 2**20, 2 << 56, (2 << 56) - 1, 4 << 56, rng.getrandbits(64), rng.getrandbits(48) << 8))]
             elif argument[0] in ("f32", "f64"):
@@ -421,3 +424,23 @@ def _launch(rng: random.Random, seed: int, kernel: Kernel, ptx: str, what: list[
     whole = rng.random() < 0.3
     watched = rng.choice(("", "", "", "", "checks", "profile"))
     return Case(seed, kernel.name, ptx, (x, y, z), (bx, by, bz), shared, arguments, whole, order, threads, watched, what)
+
+
+def _fit(rng: random.Random, extents: list[int], arguments: list[list[Any]]) -> None:
+    """Make the problem as small as the grid, so that its last threads are at the ends of the buffers: sizes become about
+    the grid's extents, and buffers that had a size, or the product of two, times a small number, get the new one."""
+    used = [extent for extent in extents if extent > 1] or [1]
+    old, new = [], []
+    for argument in arguments:
+        if argument[0] in ("i32", "u32") and argument[1] > 8:
+            size = used[min(len(old), len(used) - 1)] - rng.choice((0, 0, 1, 5, 17))
+            old.append(argument[1])
+            argument[1] = min(argument[1], max(size, 1))
+            new.append(argument[1])
+    products = {a: b for a, b in zip(old, new, strict=True)}
+    products |= {a * c: b * d for a, b in zip(old, new, strict=True) for c, d in zip(old, new, strict=True)}
+    for argument in arguments:
+        for before in sorted(products, reverse=True):
+            if argument[0] == "buf" and argument[2] % before == 0 and argument[2] // before <= 8:
+                argument[2] = argument[2] // before * products[before]
+                break

@@ -430,6 +430,10 @@ class Selector(CallSelection):
                 raise ParseError(f"PTX line {at.line}: `{at.opcode}` cannot reach `{base.name}`, which is in .{base.space}")
         elif space == "param" and not self.source.entry:
             space = "local"  # through the address of such a parameter
+        if isinstance(base, AddressOf) and base.space == "param" and not self.is_call_parameter(base.name):
+            size = next((p.size or 0 for p in self.source.parameters if p.name == base.name), 0)
+            if not 0 <= base.offset <= size - element.bytes * count:
+                raise ParseError(f"PTX line {at.line}: `{at.opcode}` goes outside the {size} bytes of `{base.name}`")
         if head == "st" and (space == "const" or (space == "param" and not (isinstance(base, AddressOf) and self.is_call_parameter(base.name)))):
             raise ParseError(f"PTX line {at.line}: `{at.opcode}`: {'constants' if space == 'const' else 'parameters of a kernel'} are only read")
         if head in ("st", "atom", "red") and operands and isinstance(operands[0], ptx.VectorOperand):
