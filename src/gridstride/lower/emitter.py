@@ -202,6 +202,8 @@ class Emitter:
 
     def _guarded(self, register: int, new: Value, guard: Reg) -> Value:
         old, predicate = self.get(register), self.predicate(guard)
+        if predicate.shape == UNIFORM:
+            new = self.values.coerce(new, self.shape(register))
         if predicate.shape == UNIFORM and new.shape == old.shape:
             return Value(new.shape, new.type, tuple(self.b.select(predicate.parts[0], n, o) for n, o in zip(new.parts, old.parts, strict=True)))
         lanes = self.values.vector(predicate)

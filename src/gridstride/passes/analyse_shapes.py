@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 from gridstride.ir.graph import Loop, immediate_postdominators
 from gridstride.ir.nodes import AddressOf, Arg, Block, Const, Function, Kind, Op, Reg, SpecialRegister
+from gridstride.isa.special_registers import SPECIAL_REGISTERS
+from gridstride.isa.types import ScalarType
 from gridstride.passes.split_webs import Liveness, Webs
 
 MAX_SCALE = 1 << 20
@@ -234,7 +236,8 @@ class ShapeAnalysis:
             return self.computed(op, known)
         if op.kind is Kind.MOVE:
             if len(op.args) == 1 and len(op.results) == 1:
-                return known[0]
+                assert op.form is not None
+                return self.held(op.results[0], op.form.types[0], self.read_as(op.args[0], op.form.types[0], known[0]))
             return UNIFORM if all(s == UNIFORM for s in known) else VARYING
         if op.kind is Kind.LOAD and op.access is not None:
             if known[0] != UNIFORM or op.access.space == "local":
@@ -251,7 +254,24 @@ class ShapeAnalysis:
             return UNIFORM
         form = op.form
         assert form is not None
-        return combine(form.operation.opcode, form.modifiers, [t.name for t in form.types], op.args, shapes)
+        wanted = [form.operand_type(token) for token in form.operation.arguments]
+        read = [self.read_as(a, t, s) for a, t, s in zip(op.args, wanted, shapes, strict=False)]
+        found = combine(form.operation.opcode, form.modifiers, [t.name for t in form.types], op.args, read)
+        return self.held(op.results[0], form.operand_type(form.operation.results[0]), found)
+
+    def read_as(self, arg: Arg, kind: ScalarType | None, shape: Shape) -> Shape:
+        """The shape of an argument that is read in another type than its register has: sums are kept only by cutting off."""
+        if shape.kind not in ("affine", "wide") or kind is None:
+            return shape
+        own = self.function.types[arg.id].bits if isinstance(arg, Reg) else SPECIAL_REGISTERS.get(getattr(arg, "name", ""), 32)
+        cut_off = shape.kind == "affine" and kind.bits < own
+        return shape if kind.kind not in "fp" and (kind.bits == own or cut_off) else VARYING
+
+    def held(self, register: int | None, kind: ScalarType | None, shape: Shape) -> Shape:
+        """The shape of a result in its register: a sum only where it is held as the integer that it is."""
+        if register is None or kind is None or shape.kind not in ("affine", "wide"):
+            return shape
+        return shape if self.function.types[register].storage == kind.storage in ("i32", "i64") else VARYING
 
 
 def combine(opcode: str, modifiers: frozenset[str], types: list[str], args: list[Arg], shapes: list[Shape]) -> Shape:
