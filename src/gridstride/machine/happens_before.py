@@ -45,6 +45,11 @@ class _Left:
     scope: int
     knowledge: Knowledge
 
+    @property
+    def time(self) -> int:
+        """Of the release, by the thread's own clock."""
+        return self.knowledge.threads[self.thread]
+
 
 @dataclass(frozen=True)
 class _Learnt:
@@ -61,7 +66,8 @@ class HappensBefore:
     def __init__(self) -> None:
         self.first_block = 1  # number of the launch's first block in shadow cells
         self._released: dict[Thread, _Left] = {}
-        self._seen: dict[Thread, list[_Left]] = {}
+        # by whom it was left and how far it carries: what a thread releases later includes what it released before
+        self._seen: dict[Thread, dict[tuple[Thread, int], _Left]] = {}
         self._taken: dict[Thread, dict[int, _Left]] = {}  # what a thread has learnt from already, by identity
         self._left: dict[int, list[_Left]] = {}
         self._learnt: dict[int, list[_Learnt]] = {}
@@ -75,7 +81,7 @@ class HappensBefore:
             thread = (number, index * 32 + lane)
             learnt = Knowledge()
             taken = self._taken.setdefault(thread, {})
-            for left in self._seen.pop(thread, []):
+            for left in self._seen.pop(thread, {}).values():
                 # a loop that waits meets the same releases again and again
                 if id(left) not in taken and (left.thread[0] == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE)):
                     learnt.join(left.knowledge)
@@ -113,9 +119,10 @@ class HappensBefore:
             thread = (number, index * 32 + lane)
             if reads:
                 for left in self._left.get(address, ()):
-                    seen = self._seen.setdefault(thread, [])
-                    if not any(left is known for known in seen):
-                        seen.append(left)
+                    seen = self._seen.setdefault(thread, {})
+                    before = seen.get((left.thread, left.scope))
+                    if before is None or before.time < left.time:
+                        seen[left.thread, left.scope] = left
             if writes:
                 released = self._released.get(thread)
                 if not reads:
