@@ -14,6 +14,11 @@ import pytest
 
 import gridstride as gs
 from gridstride.errors import KernelFault, LaunchError
+from gridstride.ir.nodes import Block, Kind, Op
+from gridstride.passes.find_waiting import find_waiting
+from gridstride.passes.order_blocks import order_blocks
+from gridstride.passes.select_operations import select_operations
+from gridstride.ptx.parser import parse
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 BUDGET = 100_000
@@ -182,3 +187,35 @@ def test_the_device_heap_gives_out_what_it_has() -> None:
 @pytest.mark.parametrize("before", ["", ".func h() { ret; } .global .u64 t = h;"])
 def test_a_call_of_what_is_no_function(address: str, before: str) -> None:
     assert launch(kernel(f"P: .callprototype _ (); mov.u64 %rd5, {address}; call %rd5, (), P;", before)) == "trap"
+
+
+# ---- programs that are large where programs are small ------------------------------------------------------------
+
+
+def test_loops_nested_deeper_than_pythons_stack() -> None:
+    depth = 1200
+    opened = "".join(f"L{k}: add.u32 %r2, %r2, 1;\n" for k in range(depth))
+    closed = "".join(f"setp.lt.u32 %p1, %r2, {k}; @%p1 bra L{k};\n" for k in reversed(range(depth)))
+    function = select_operations(parse(kernel(opened + closed)), "k")
+    loops = order_blocks(function)
+    assert len(loops) == depth
+    places = {id(block): block.index for block in function.blocks}
+    for loop in loops:  # each loop lies in one piece, its latch last
+        indices = sorted(places[b] for b in loop.body if b in places)
+        assert indices == list(range(indices[0], indices[0] + len(indices)))
+        assert loop.latch is not None and places[id(loop.latch)] == indices[-1]
+
+
+def test_what_waits_where_in_a_thousand_nested_branches() -> None:
+    count = 1000
+    blocks = [Block(index=k) for k in range(2 * count + 1)]
+    for k in range(count):  # each branches over all that is inside
+        blocks[k].ops = [Op(Kind.BRANCH, None, [], [])]
+        blocks[k].targets = [blocks[2 * count - k], blocks[k + 1]]
+    for k in range(count, 2 * count):
+        blocks[k].ops = [Op(Kind.MOVE, None, [], []), Op(Kind.JUMP, None, [], [])]
+        blocks[k].targets = [blocks[k + 1]]
+    blocks[-1].ops = [Op(Kind.MOVE, None, [], []), Op(Kind.EXIT, None, [], [])]
+    pending = find_waiting(blocks, set(range(count)), set())
+    assert pending[count - 1] == {2 * count - k for k in range(count - 1)}
+    assert pending[-1] == set()

@@ -119,47 +119,30 @@ def _single_latch(loop: Loop, blocks: list[Block]) -> None:
 def _layout(entry: Block, loops: list[Loop]) -> list[Block]:
     everything = reverse_postorder(entry)
     rank = {id(b): k for k, b in enumerate(everything)}
-    owner: dict[int, Loop] = {}
-    for loop in loops:  # outer before inner: the innermost stays
-        for b in loop.body:
-            owner[b] = loop
-    by_id = {id(b): b for b in everything}
+    # what stands for each block in what is being placed: itself, or the largest loop around it that has its order already
+    units: dict[int, Block | Loop] = {id(b): b for b in everything}
+    finished: dict[int, list[Block]] = {}  # by loop: its blocks in their order
+    exits: dict[int, list[Block]] = {}  # by loop: where one can go from it
 
-    def unit_of(block: Block, region: Loop | None) -> Block | Loop | None:
-        """What stands for `block` among the direct members of `region`: itself or an inner loop; None: outside."""
-        loop = owner.get(id(block))
-        if loop is region:
-            return block
-        while loop is not None:
-            if loop.parent is region:
-                return loop
-            loop = loop.parent
-        return None
-
-    def members(unit: Block | Loop) -> list[Block]:
-        return [unit] if isinstance(unit, Block) else [by_id[b] for b in unit.body if b in by_id]
+    def targets(unit: Block | Loop) -> list[Block]:
+        return unit.targets if isinstance(unit, Block) else exits[id(unit)]
 
     def place(region: Loop | None) -> list[Block]:
         inside = everything if region is None else [b for b in everything if id(b) in region.body]
-        units: dict[int, Block | Loop] = {}
-        for block in inside:
-            unit = unit_of(block, region)
-            if unit is not None:
-                units.setdefault(id(unit), unit)
-        degree = dict.fromkeys(units, 0)
-        follow: dict[int, set[int]] = {u: set() for u in units}
-        for key, unit in units.items():
-            for block in members(unit):
-                for target in block.targets:
-                    if region is not None and target is region.header:
-                        continue
-                    other = unit_of(target, region)
-                    if other is not None and other is not unit and id(other) not in follow[key]:
-                        follow[key].add(id(other))
-                        degree[id(other)] += 1
+        members = {id(units[id(b)]): units[id(b)] for b in inside}
+        degree = dict.fromkeys(members, 0)
+        follow: dict[int, set[int]] = {u: set() for u in members}
+        for key, unit in members.items():
+            for target in targets(unit):
+                if region is not None and (target is region.header or id(target) not in region.body):
+                    continue
+                other = id(units[id(target)])
+                if other != key and other not in follow[key]:
+                    follow[key].add(other)
+                    degree[other] += 1
 
         def priority(key: int) -> tuple[bool, int]:
-            unit = units[key]
+            unit = members[key]
             first = unit if isinstance(unit, Block) else unit.header
             return (region is not None and unit is region.latch, rank[id(first)])
 
@@ -168,16 +151,18 @@ def _layout(entry: Block, loops: list[Loop]) -> list[Block]:
         placed: list[Block] = []
         while ready:
             _, key = heapq.heappop(ready)
-            unit = units[key]
+            unit = members[key]
             placed += [unit] if isinstance(unit, Block) else finished[id(unit)]
             for after in follow[key]:
                 degree[after] -= 1
                 if degree[after] == 0:
                     heapq.heappush(ready, (priority(after), after))
+        if region is not None:
+            finished[id(region)] = placed
+            exits[id(region)] = [t for unit in members.values() for t in targets(unit) if id(t) not in region.body]
+            units.update(dict.fromkeys((id(b) for b in inside), region))
         return placed
 
-    # inner loops before those around them: a loop may be nested deeper than Python's stack
-    finished: dict[int, list[Block]] = {}
-    for loop in reversed(loops):
-        finished[id(loop)] = place(loop)
+    for loop in reversed(loops):  # inner loops before those around them
+        place(loop)
     return place(None)
