@@ -240,7 +240,7 @@ def test_a_parameter_read_before_its_place_is_a_fault_like_another() -> None:
     source = """.version 8.0
 .target sm_90
 .address_size 64
-.visible .entry k(.param .u64 a, .param .u64 b) { .reg .b64 %x; .reg .b32 %t; ld.param.u64 %x, [b+-2]; ld.global.u32 %t, [%x]; st.global.u32 [%x], %t; ret; }
+.visible .entry k(.param .u64 a, .param .u64 b) { .reg .b64 %x; .reg .b32 %t; mov.b64 %x, b; add.s64 %x, %x, -2; ld.param.u64 %x, [%x]; ld.global.u32 %t, [%x]; st.global.u32 [%x], %t; ret; }
 """
     kernel = gs.device("sim").compile(source)["k"]
     x = kernel.module.device.zeros(8, np.int32)
