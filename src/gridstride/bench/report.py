@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gridstride.bench.results import KernelResult, Results
+from gridstride.bench.results import Goal, KernelResult, Results
 from gridstride.bench.stats import Sample
 
 _METHOD = (
@@ -27,10 +27,7 @@ def render(results: Results) -> RenderableType:
 
 
 def _parts(results: Results) -> Iterator[RenderableType]:
-    facts = Table.grid(padding=(0, 2))
-    for name, value in results.environment.items():
-        facts.add_row(name, value)
-    yield facts
+    yield facts_table(results.environment)
     yield Text(f"\n{_METHOD}\n")
     if results.options.quick:
         yield Text("Quick run: an eighth of the work, three repetitions. A look, not a measurement to quote.\n")
@@ -52,7 +49,7 @@ def _parts(results: Results) -> Iterator[RenderableType]:
             yield Text(f"{result.kernel}: {result.error}", style="red")
     for skipped in results.skipped:
         yield Text(f"skipped: {skipped}", style="yellow")
-    yield _goal_table(results)
+    yield goal_table(results.goals())
 
 
 def _saxpy_table(results: Results) -> Table:
@@ -98,13 +95,22 @@ def _kernel_row(result: KernelResult) -> list[RenderableType]:
     return row
 
 
-def _goal_table(results: Results) -> Table:
+def facts_table(facts: Mapping[str, str]) -> Table:
+    """Where it was measured."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table
+
+
+def goal_table(goals: Iterable[Goal]) -> Table:
+    """Bounds, what was measured, and whether they are kept."""
     table = Table(title="goals", title_justify="left")
     table.add_column("goal")
     table.add_column("measured", justify="right")
     table.add_column("")
     marks = {True: Text("met", style="green"), False: Text("missed", style="red"), None: Text("not measured", style="yellow")}
-    for goal in results.goals():
+    for goal in goals:
         table.add_row(goal.text, goal.measured, marks[goal.met])
     return table
 
@@ -130,8 +136,8 @@ def as_json(results: Results) -> dict[str, Any]:
         "load_seconds": _number(results.load_seconds),
         "start_seconds": _number(results.start_seconds),
         "saxpy": _kernel(results.saxpy) if results.saxpy else None,
-        "numpy": {form: _sample(sample) for form, sample in results.numpy.items()},
-        "rivals": [{"name": r.name, "version": r.version, "threads": r.threads, **_sample(r.sample)} for r in results.rivals],
+        "numpy": {form: sample_as_json(sample) for form, sample in results.numpy.items()},
+        "rivals": [{"name": r.name, "version": r.version, "threads": r.threads, **sample_as_json(r.sample)} for r in results.rivals],
         "kernels": [_kernel(result) for result in results.kernels],
         "skipped": results.skipped,
         "goals": [asdict(goal) for goal in results.goals()],
@@ -145,14 +151,15 @@ def _kernel(result: KernelResult) -> dict[str, Any]:
         "bytes": result.bytes,
         "launches": result.launches,
         "compile_seconds": _number(result.compile_seconds),
-        "simulated": _sample(result.simulated) if result.simulated else None,
-        "native": _sample(result.native) if result.native else None,
+        "simulated": sample_as_json(result.simulated) if result.simulated else None,
+        "native": sample_as_json(result.native) if result.native else None,
         "ratio": result.ratio,
         "error": result.error,
     }
 
 
-def _sample(sample: Sample) -> dict[str, Any]:
+def sample_as_json(sample: Sample) -> dict[str, Any]:
+    """Every measurement, in seconds, and what is made of them."""
     return {"median": sample.median, "best": sample.best, "spread": sample.spread, "seconds": list(sample.seconds)}
 
 

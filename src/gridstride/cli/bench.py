@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from gridstride.bench import Options, run
-from gridstride.bench.report import as_json, render
+from gridstride.bench import Options, observer_report, report, run
+from gridstride.bench.observers import run as run_observers
 from gridstride.cli.options import console, write_json
 from gridstride.report.json import require_writable
+
+Found = TypeVar("Found")
 
 
 def command(
     only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this kernel. Repeat for more.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="An eighth of the work, three repetitions: a look, not a measurement.")] = False,
+    observers: Annotated[bool, typer.Option("--observers", help="What profiling and the checks cost, against plain runs.")] = False,
     repetitions: Annotated[int, typer.Option("--repetitions", metavar="N", min=1, help="Measurements of each kernel.")] = 7,
     json: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write every measurement as JSON to FILE (- for standard output).")] = None,
 ) -> None:
-    """Measure the simulator on one core: against the same loops in C++, NumPy, Numba's simulator and Oclgrind.
+    """Measure the simulator on one core: against the same loops in C++, NumPy, Numba's simulator and Oclgrind; or its observers against itself.
 
     Every output is verified before it is timed. Exit status: 1 if an output is wrong or a kernel fails; a missed goal is shown only.
     """
     if json is not None and json != "-":
         require_writable(Path(json))  # said before the minutes of measuring, not after
     options = Options(tuple(only or ()), quick, repetitions)
-    notes = Console(stderr=True)
-    if notes.is_terminal:
-        with notes.status("starting") as status:
-            results = run(options, lambda step: status.update(f"measuring: {step}"))
-    else:
-        results = run(options)
-    if json != "-":
-        console().print(render(results))
-    if json is not None:
-        write_json(json, as_json(results))
+    if observers:
+        observed = _shown(lambda progress: run_observers(options, progress))
+        _report(observer_report.render(observed), observer_report.as_json(observed), json)
+        raise typer.Exit(1 if observed.failed else 0)
+    results = _shown(lambda progress: run(options, progress))
+    _report(report.render(results), report.as_json(results), json)
     raise typer.Exit(1 if results.failed else 0)
+
+
+def _shown(measure: Callable[[Callable[[str], None]], Found]) -> Found:
+    """Measure, and show on a terminal what is measured now."""
+    notes = Console(stderr=True)
+    if not notes.is_terminal:
+        return measure(lambda step: None)
+    with notes.status("starting") as status:
+        return measure(lambda step: status.update(f"measuring: {step}"))
+
+
+def _report(text: RenderableType, document: dict[str, Any], json: str | None) -> None:
+    if json != "-":
+        console().print(text)
+    if json is not None:
+        write_json(json, document)
