@@ -28,6 +28,33 @@ def counter(module: ir.Module, what: str, size: int) -> ir.Function:
     return f.function
 
 
+def line_counter(module: ir.Module, step: int, size: int) -> ir.Function:
+    """(address of lane 0, mask) -> i64: distinct sectors of lanes less than a sector apart, ascending, under any mask."""
+    name = f"count_line_{step}_{size}"
+    known: ir.Function | None = module.globals.get(name)
+    if known is not None:
+        return known
+    f = NativeFunction(module, name, "i64", ["i64", "i32"], attributes=("noinline",))
+    f.function.linkage = "internal"
+    base, mask = f.args
+    total, border = f.variable("i64", 0), f.variable("i64", 0)  # what the lanes before have touched ends at `border`
+    rest = f.variable("i32", mask)
+    with f.loop():  # run by run: within a run of lanes every sector from the first to the last is touched
+        now = rest.get()
+        f.break_if(now.eq(0))
+        first = f.first_lane(now)
+        after = now + (f.const("i32", 1) << first)  # the run's ones become zeros, and the next bit a one
+        last = f.intrinsic("llvm.ctlz.i32", "i32", now & ~after, f.const("i1", 1)) ^ 31
+        start = (base + first.to("i64") * step) >> 5
+        end = ((base + last.to("i64") * step + (size - 1)) >> 5) + 1
+        fresh = (start < border.get()).select(border.get(), start)
+        total.set(total.get() + end - fresh)
+        border.set(end)
+        rest.set(now & after)
+    f.ret(total.get())
+    return f.function
+
+
 def _build_sectors(f: NativeFunction, size: int) -> None:
     """Distinct sectors."""
     addresses, mask = f.args

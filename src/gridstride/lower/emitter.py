@@ -79,6 +79,8 @@ class Emitter:
         self.active_lanes: ir.Value = ir.Constant(MASK_TYPE, ir.Undefined)
         self.stack = stack
         self.counting = counting
+        self.counted_block = 0  # number of the block being lowered among all of the kernel's
+        self.steady: list[tuple[int, int, int, int, int]] = []  # see `KernelCode.steady`
         self.checks = checks
         self.splits = False  # lanes of a warp may become groups that run apart
         self.lanes_elsewhere: Callable[[bool], ir.Value | None] = lambda syncs: None  # see `Flow.lanes_elsewhere`

@@ -60,6 +60,7 @@ class KernelCode:
     calls: bool
     merge: list[tuple[int, int]]
     instructions: list[list[list[Any]]]  # of each block: PTX line, file, line, opcode, site (-1: none), kind; only if it counts
+    steady: list[list[int]]  # counts that follow from a block's: block, site, counter; how much an execution, and an active lane
     traits: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -181,6 +182,7 @@ def lower_to_llvm(module: Module, name: str, layout: LaneLayout, profile: bool =
         "suspends": stack or bool(flows[0].resumes),
         "calls": stack,
         "instructions": instructions if profile else [],
+        "steady": [list(entry) for flow in flows for entry in flow.e.steady],
         "merge": [] if stack else flows[0].merge_table() if flows[0].splits else [],
         "traits": traits,
     }

@@ -101,6 +101,7 @@ WORKER = Record(
     "defined:i64",  # distance from global memory to its shadow
     "accesses:i64",  # warp accesses that checks have looked at, and their bytes
     "access_bytes:i64",
+    "remembered:ptr",  # i64 an access: a pattern of its lanes, and what it counted then (see lower/counting.py)
     "counters:ptr",  # i64: three an access or branch, then two a block of the kernel (see lower/counting.py)
 )
 

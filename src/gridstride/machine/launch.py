@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gridstride.errors import LaunchError, UnsupportedError
 from gridstride.findings import Dim3
-from gridstride.lower.counting import PER_BLOCK, PER_SITE
+from gridstride.lower.counting import NOTHING_REMEMBERED, PER_BLOCK, PER_SITE
 from gridstride.lower.kernel import KernelCode
 from gridstride.lower.records import (
     BLOCK,
@@ -229,7 +229,10 @@ class _Launch:
     def _counts(self, workers: list[_Worker]) -> Counts:
         total = np.sum([w.counters for w in workers], axis=0)
         border = len(self.code.sites) * PER_SITE
-        return Counts(self.code, self.program.file_names, total[:border].reshape(-1, PER_SITE), total[border:].reshape(-1, PER_BLOCK))
+        sites, blocks = total[:border].reshape(-1, PER_SITE), total[border:].reshape(-1, PER_BLOCK)
+        for block, site, counter, execution, lane in self.code.steady:
+            sites[site, counter] += blocks[block] @ (execution, lane)
+        return Counts(self.code, self.program.file_names, sites, blocks)
 
     # ---- records ---------------------------------------------------------------------------------------------
 
@@ -319,7 +322,9 @@ class _Launch:
         pool["first"], pool["stride"], pool["limit"] = data.ctypes.data, self.shape.stride, limit
         counters = np.zeros(len(self.code.sites) * PER_SITE + len(self.code.instructions) * PER_BLOCK, np.int64)
         record["counters"] = counters.ctypes.data
-        worker = _Worker(record, pool, area, counters, findings, [meant, slots, runtime, data, table, symbols])
+        remembered = np.full(len(self.code.sites) + 1, NOTHING_REMEMBERED, np.int64)
+        record["remembered"] = remembered.ctypes.data
+        worker = _Worker(record, pool, area, counters, findings, [meant, slots, runtime, data, table, symbols, remembered])
         self._prepare_blocks(data, limit)
         return worker
 
