@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gridstride.lower import bank_counters
+from gridstride.lower.bank_counters import BANK_BYTES
 from gridstride.lower.emitter import I32
+from gridstride.lower.equal_lanes import equal_to, leaders, rows_of_equals
 from gridstride.lower.native import Native, NativeFunction
 
-BANKS, BANK_BYTES = 32, 4
 SECTOR_BYTES = 32
 # Which tag bank a 128-byte line falls into: the exclusive or of these over the bits set in its number (measured on an
 # H200, see observers/metrics/rules.py).
@@ -60,19 +62,35 @@ def _build_sectors(f: NativeFunction, size: int) -> None:
     addresses, mask = f.args
     sectors = addresses >> 5
     per_lane = max(1, size // SECTOR_BYTES)
-    # ascending and all lanes: as many sectors as there are steps, and one
-    shifted = Native(f, f.b.shuffle_vector(sectors.v, sectors.v, _indices([0, *range(31)])))
-    unsorted = Native(f, f.b.icmp_unsigned("<", sectors.v, shifted.v)).to("i32")
-    with f.if_(unsorted.eq(0) & mask.eq(0xFFFFFFFF)):
-        steps = Native(f, f.b.icmp_unsigned("!=", sectors.v, shifted.v)).to("i32")
+    # a run of lanes that ascends has as many sectors as there are steps, and one
+    behind = Native(f, f.b.shuffle_vector(sectors.v, sectors.v, _indices([0, *range(31)])))
+    unsorted = Native(f, f.b.icmp_unsigned("<", sectors.v, behind.v)).to("i32")
+    run = mask >> f.first_lane(mask)
+    followers = mask & (mask << 1)
+    with f.if_(((unsorted & followers) | (run & (run + 1))).eq(0)):
+        steps = ~equal_to(f, sectors, behind) & followers
         f.ret((f.count_bits(steps) + 1).to("i64") * per_lane)
         f.b.position_at_end(f.block("dead"))
     f.ret(_count_distinct(f, sectors, mask) * per_lane)
 
 
 def _count_distinct(f: NativeFunction, keys: Native, mask: Native) -> Native:
-    """The distinct keys among the lanes of `mask`: keys are dropped into 64 buckets, and whoever finds its own there is
-    counted with it."""
+    """The distinct keys among the lanes of `mask`."""
+    at = _stored(f, "32xi64", keys)
+    distance = keys - f.splat(f.load("i64", at, f.first_lane(mask).to("i64") * 8))
+    far = Native(f, f.b.icmp_unsigned(">=", (distance + (1 << 15)).v, f.const("32xi64", 1 << 16).v)).to("i32") & mask
+    count = f.variable("i64", 0)
+    count.set(0)
+    with f.if_else(far.eq(0)) as (near, other):
+        with near:
+            count.set(f.count_bits(leaders(f, distance.to("32xi16"), mask)).to("i64"))
+        with other:
+            count.set(_count_scattered(f, keys, mask))
+    return count.get()
+
+
+def _count_scattered(f: NativeFunction, keys: Native, mask: Native) -> Native:
+    """Distinct keys, whatever they are: dropped into 64 buckets, and whoever finds its own there is counted with it."""
     table = f.variable("64xi64")
     buckets = keys & 63
     bits = f.const("32xi64", 1) << buckets
@@ -92,22 +110,6 @@ def _build_words(f: NativeFunction, size: int) -> None:
     """Distinct words of 4 bytes: the constant cache gives one a pass."""
     addresses, mask = f.args
     f.ret(_count_distinct(f, addresses >> 2, mask) * max(1, size // BANK_BYTES))
-
-
-def _build_most_on_one_address(f: NativeFunction, size: int) -> None:
-    """The most lanes on any one address: so often an atomic is made in turn."""
-    addresses, mask = f.args
-    at = _stored(f, "32xi64", addresses)
-    most, rest = f.variable("i32", 0), f.variable("i32", mask)
-    with f.loop():
-        now = rest.get()
-        f.break_if(now.eq(0))
-        first = f.load("i64", at, f.first_lane(now).to("i64") * 8)
-        same = Native(f, f.b.icmp_unsigned("==", addresses.v, f.splat(first).v)).to("i32") & now
-        count = f.count_bits(same)
-        most.set((count > most.get()).select(count, most.get()))
-        rest.set(now & ~same)
-    f.ret(most.get().to("i64"))
 
 
 def _dropped_in(f: NativeFunction, keys: Native, places: Native, lanes: Native, bits: int) -> Native:
@@ -130,148 +132,57 @@ def _stored(f: NativeFunction, kind: str, vector: Native) -> Native:
     return Native(f, slot.slot)
 
 
-def _build_atomic_sectors(f: NativeFunction, size: int) -> None:
-    """rules.reduction_sectors: each tag bank takes a line at a time, and of the lanes at one place in a line the lowest."""
+def _build_atomics(f: NativeFunction, size: int) -> None:
+    """rules.reduction_sectors, and in the upper 32 bits the most lanes on any one address: so often an atomic is made in turn.
+
+    Each tag bank takes a line at a time, and of the lanes at one place in a line (of its bank, whatever the line) the lowest.
+    """
     addresses, mask = f.args
-    first = f.splat(f.load("i64", _stored(f, "32xi64", addresses), f.first_lane(mask).to("i64") * 8))
-    elsewhere = Native(f, f.b.icmp_unsigned("!=", addresses.v, first.v)).to("i32") & mask
-    f.ret_if(elsewhere.eq(0), f.count_bits(mask).to("i64"))  # one address: one lane at a time
     banks = f.const("32xi64", 0)
     for half, chosen in enumerate(_TAG_MASKS):
         ones = f.intrinsic("llvm.ctpop.v32i64", "32xi64", addresses & chosen)
         banks = banks | ((ones & 1) << half)
-    bank_of = banks.to("32xi32")
-    at = _stored(f, "32xi64", addresses)
-    total = f.variable("i64", 0)
-    for bank in range(4):
-        queue = f.variable("i32", 0)
-        queue.set(Native(f, f.b.icmp_unsigned("==", bank_of.v, f.const("32xi32", bank).v)).to("i32") & mask)
-        with f.loop():
-            waiting = queue.get()
-            f.break_if(waiting.eq(0))
-            line = f.load("i64", at, f.first_lane(waiting).to("i64") * 8) >> 7
-            places, sectors, left = f.variable("i128", 0), f.variable("i32", 0), f.variable("i32", 0)
-            for variable in (places, sectors, left):
-                variable.set(0)
-            with f.each_lane(waiting) as lane:
-                address = f.load("i64", at, lane.to("i64") * 8)
-                bit = f.const("i128", 1) << ((address & 127) // size).to("i128")
-                goes = (places.get() & bit).eq(0) & (address >> 7).eq(line)
-                sector = f.const("i32", 1) << ((address >> 5) & 3).to("i32")
-                sectors.set(sectors.get() | goes.select(sector, f.const("i32", 0)))
-                left.set(left.get() | goes.select(f.const("i32", 0), f.const("i32", 1) << lane))
-                places.set(places.get() | bit)
-            total.set(total.get() + f.count_bits(sectors.get()).to("i64"))
-            queue.set(left.get())
-    f.ret(total.get())
-
-
-def _build_shared(f: NativeFunction, size: int) -> None:
-    """rules.shared_wavefronts_load: parts of the warp share a pass where lanes go in pairs and no bank conflicts."""
-    addresses, mask = f.args
-    if size <= BANK_BYTES:
-        f.ret(_passes(f, addresses, mask, size))
-        return
-    groups = size // BANK_BYTES
-    if size == 16:
-        first = f.splat(f.load("i64", _stored(f, "32xi64", addresses), f.first_lane(mask).to("i64") * 8))
-        elsewhere = Native(f, f.b.icmp_unsigned("!=", addresses.v, first.v)).to("i32") & mask
-        f.ret_if(elsewhere.eq(0), ((f.count_bits(mask) + 15) >> 4).to("i64"))
-    agree = []
-    for distance in (1, 2):
-        there = Native(f, f.b.shuffle_vector(addresses.v, addresses.v, _indices([k ^ distance for k in range(32)])))
-        other = Native(f, f.b.icmp_unsigned("!=", addresses.v, there.v)).to("i32")
-        swapped = _swapped(mask, distance)
-        agree.append((other & mask & swapped, mask ^ swapped))
-    lanes = 32 // groups
-    total = f.variable("i64", 0)
-    for pair in range(groups // 2):
-        span = ((1 << (2 * lanes)) - 1) << (2 * pair * lanes)
-        first_part, second_part = mask & (((1 << lanes) - 1) << (2 * pair * lanes)), mask & (((1 << lanes) - 1) << ((2 * pair + 1) * lanes))
-        strict = size == 16 and pair == 0
-        paired = f.const("i1", 0)
-        for differs, uneven in agree:
-            wrong = (differs | uneven) if strict else differs
-            paired = paired | (wrong & (span & 0xFFFFFFFF)).eq(0)
-        if strict:
-            paired = paired | (mask >> 31).eq(0)
-        together = _passes(f, addresses, first_part | second_part, size)
-        apart = _passes(f, addresses, first_part, size) + _passes(f, addresses, second_part, size)
-        total.set(total.get() + (paired & together.eq(1)).select(f.const("i64", 1), apart))
-    f.ret(total.get())
-
-
-def _swapped(mask: Native, distance: int) -> Native:
-    """The mask with each lane's bit at the lane whose number differs in bit `distance`."""
-    low = 0x55555555 if distance == 1 else 0x33333333
-    return ((mask >> distance) & low) | ((mask & low) << distance)
-
-
-def _build_shared_store(f: NativeFunction, size: int) -> None:
-    """Stores: the warp whole up to 4 bytes, in halves at 8, in quarters at 16."""
-    addresses, mask = f.args
-    total = f.variable("i64", 0)
-    for part in _parts(mask, size):
-        total.set(total.get() + _passes(f, addresses, part, size))
-    f.ret(total.get())
-
-
-def _parts(mask: Native, size: int) -> list[Native]:
-    groups = max(1, size // BANK_BYTES)
-    lanes = 32 // groups
-    return [mask & ((((1 << lanes) - 1) << (group * lanes)) & 0xFFFFFFFF) for group in range(groups)]
-
-
-def _build_shared_atomic(f: NativeFunction, size: int) -> None:
-    """rules.shared_atomic_wavefronts, "native": the most lanes on any one bank, whether they want the same word or not."""
-    addresses, mask = f.args
-    banks = BANKS * BANK_BYTES // max(size, BANK_BYTES)
-    bank = (addresses >> (max(size, BANK_BYTES).bit_length() - 1)) & (banks - 1)
-    at = _stored(f, "32xi64", bank)
-    total = f.variable("i64", 0)
-    for part in _parts(mask, size):
-        counts, most = f.variable("32xi8"), f.variable("i8", 0)
-        counts.set(f.const("32xi8", 0))
-        most.set(0)
-        with f.each_lane(part) as lane:
-            place = Native(f, counts.slot) + f.load("i64", at, lane.to("i64") * 8)
-            new = f.load("i8", place) + 1
-            f.store(new, place)
-            most.set((new > most.get()).select(new, most.get()))
-        total.set(total.get() + most.get().to("i64"))
-    f.ret(total.get())
-
-
-def _passes(f: NativeFunction, addresses: Native, mask: Native, size: int) -> Native:
-    """The distinct words of the busiest bank: each pass serves one of them in every bank."""
-    width = max(size, BANK_BYTES)
-    banks = BANKS * BANK_BYTES // width
-    keys = (addresses >> (width.bit_length() - 1)).to("32xi32")
-    bank = keys & (banks - 1)
-    bits = f.const("32xi32", 1) << bank
-    chosen = mask.to("32xi1").select(bits, f.const("32xi32", 0))
-    union = f.intrinsic("llvm.vector.reduce.or.v32i32", "i32", chosen)
-    result, rest = f.variable("i64", 0), f.variable("i32", 0)
-    result.set(mask.ne(0).to("i64"))
-    with f.if_(f.count_bits(union).ne(f.count_bits(mask))):
-        table = f.variable("32xi32")
-        places = f.splat(Native(f, table.slot).to("i64")) + (bank.to("32xi64") << 2)
-        result.set(0)
-        rest.set(mask)
-        with f.loop():
-            now = rest.get()
-            f.break_if(now.eq(0))
-            result.set(result.get() + 1)
-            rest.set(now & ~_dropped_in(f, keys, places, now, 32))
-    return result.get()
+    bank_of = banks.to("32xi8")
+    lanes_of_bank = [equal_to(f, bank_of, f.const("32xi8", bank)) for bank in range(4)]
+    sector_of = ((addresses >> 5) & 3).to("32xi8")
+    lanes_of_sector = [equal_to(f, sector_of, f.const("32xi8", sector)) for sector in range(4)]
+    lines = (addresses >> 7).to("32xi32")  # no device has memory for two lines of one such number
+    places = (((addresses & 127) // size) | (banks << 8)).to("32xi16")
+    rows = f.variable("32xi32")
+    for lane, row in rows_of_equals(f, places, "32xi16"):
+        f.store(row, Native(f, rows.slot), 4 * lane)
+    most = f.const("i32", 0)
+    for lane, row in rows_of_equals(f, lines, "32xi32"):
+        together = f.count_bits(row & f.load("i32", Native(f, rows.slot), 4 * lane) & mask)
+        together = ((mask >> lane) & 1).ne(0).select(together, f.const("i32", 0))
+        most = (together > most).select(together, most)
+    earlier = rows.get() & Native(f, ir.Constant(ir.VectorType(I32, 32), [ir.Constant(I32, (1 << lane) - 1) for lane in range(32)]))
+    at = _stored(f, "32xi32", lines)
+    waiting, total = f.variable("i32", mask), f.variable("i32", 0)
+    waiting.set(mask)
+    total.set(0)
+    with f.loop():
+        now = waiting.get()
+        f.break_if(now.eq(0))
+        blocked = ~equal_to(f, earlier & f.splat(now), f.const("32xi32", 0))
+        gone, count = f.const("i32", 0), f.const("i32", 0)
+        for lanes in lanes_of_bank:
+            queue = now & lanes
+            first = f.intrinsic("llvm.cttz.i32", "i32", queue, f.const("i1", 0)) & 31  # where nobody waits, nobody goes
+            going = equal_to(f, lines, f.splat(f.load("i32", at, first.to("i64") * 4))) & queue & ~blocked
+            for sector in lanes_of_sector:
+                count = count + (going & sector).ne(0).to("i32")
+            gone = gone | going
+        total.set(total.get() + count)
+        waiting.set(now & ~gone)
+    f.ret((most.to("i64") << 32) | total.get().to("i64"))
 
 
 _BUILDERS = {
     "sectors": _build_sectors,
-    "atomic_sectors": _build_atomic_sectors,
-    "most_on_one_address": _build_most_on_one_address,
+    "atomics": _build_atomics,
     "words": _build_words,
-    "shared_load": _build_shared,
-    "shared_store": _build_shared_store,
-    "shared_atomic": _build_shared_atomic,
+    "shared_load": bank_counters.build_load,
+    "shared_store": bank_counters.build_store,
+    "shared_atomic": bank_counters.build_atomic,
 }

@@ -15,7 +15,8 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind
 from gridstride.lower.access import either
-from gridstride.lower.counters import BANK_BYTES, BANKS, SECTOR_BYTES, counter
+from gridstride.lower.bank_counters import BANK_BYTES, BANKS
+from gridstride.lower.counters import SECTOR_BYTES, counter
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.line_counts import (
     Line,
@@ -26,6 +27,7 @@ from gridstride.lower.line_counts import (
     passes_of_rows_of_one_word,
     passes_of_words,
     pattern,
+    row_if_consecutive,
     sectors,
 )
 from gridstride.lower.records import WORKER
@@ -87,11 +89,11 @@ def count_access(e: Emitter, t: Target) -> None:
         _site(e, t.op.site, SECTORS, Steady(lane=1))
         _site(e, t.op.site, WAVEFRONTS, Steady(lane=1))
     elif t.op.kind is Kind.ATOMIC:
-        _site(e, t.op.site, SECTORS, _call_on_addresses(e, t, "atomic_sectors"))
-        _site(e, t.op.site, WAVEFRONTS, _call_on_addresses(e, t, "most_on_one_address"))
+        both = _call_on_addresses(e, t, "atomics")
+        _site(e, t.op.site, SECTORS, e.b.and_(both, ir.Constant(I64, 0xFFFFFFFF)))
+        _site(e, t.op.site, WAVEFRONTS, e.b.lshr(both, ir.Constant(I64, 32)))
     elif t.op.access is not None and t.op.access.space == "const":
-        _site(e, t.op.site, SECTORS, _sectors(e, t))
-        _site(e, t.op.site, WAVEFRONTS, Steady(1) if t.address.shape == UNIFORM else _call_on_addresses(e, t, "words"))
+        _count_constant(e, t)
     else:
         _site(e, t.op.site, SECTORS, _sectors(e, t))
 
@@ -100,10 +102,37 @@ def _sectors(e: Emitter, t: Target) -> ir.Value | Steady:
     """Distinct sectors of a global access."""
     if t.address.shape == UNIFORM:
         return Steady(max(1, t.bytes // SECTOR_BYTES))
+
+    def scattered() -> ir.Value:
+        return _call_on_addresses(e, t, "sectors")
+
     line = line_of(e, t.address)
     if line is not None:
-        return sectors(e, line, t.bytes, lambda: _call_on_addresses(e, t, "sectors"))
-    return _call_on_addresses(e, t, "sectors")
+        return sectors(e, line, t.bytes, scattered)
+    row = row_if_consecutive(e, t)
+    if row is None:
+        return scattered()
+    consecutive, line = row
+
+    def in_a_row() -> ir.Value:
+        found = sectors(e, line, t.bytes, scattered)
+        assert not isinstance(found, Steady)  # neighbours less than a sector apart
+        return found
+
+    return either(e, consecutive, lambda: [in_a_row()], lambda: [scattered()], likely=False)[0]
+
+
+def _count_constant(e: Emitter, t: Target) -> None:
+    """Constant memory: its cache gives one word a pass."""
+    _site(e, t.op.site, SECTORS, _sectors(e, t))
+    row = row_if_consecutive(e, t)
+    if t.address.shape == UNIFORM:
+        words: ir.Value | Steady = Steady(1)
+    elif row is not None and t.bytes == BANK_BYTES:
+        words = either(e, row[0], lambda: [active_lanes(e)], lambda: [_call_on_addresses(e, t, "words")], likely=False)[0]
+    else:
+        words = _call_on_addresses(e, t, "words")
+    _site(e, t.op.site, WAVEFRONTS, words)
 
 
 def _call_on_addresses(e: Emitter, t: Target, what: str) -> ir.Value:

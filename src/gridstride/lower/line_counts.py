@@ -13,8 +13,10 @@ from math import gcd
 from llvmlite import ir
 
 from gridstride.lower.access import either
-from gridstride.lower.counters import BANK_BYTES, BANKS, SECTOR_BYTES, line_counter
+from gridstride.lower.bank_counters import BANK_BYTES, BANKS
+from gridstride.lower.counters import SECTOR_BYTES, line_counter
 from gridstride.lower.emitter import I32, I64, Emitter
+from gridstride.lower.fast_addresses import consecutive_from, times
 from gridstride.lower.target import Target
 from gridstride.lower.values import Value
 
@@ -51,6 +53,16 @@ def line_of(e: Emitter, address: Value) -> Line | None:
         row = b.mul(b.sext(inner.parts[1], I64), scale) if inner.shape.row else None
         return Line(base, inner.shape.step * address.shape.scale, row)
     return None
+
+
+def row_if_consecutive(e: Emitter, t: Target) -> tuple[ir.Value, Line] | None:
+    """For indices of which nothing is known before: whether each lane's is that of lane 0 plus its own number, and the line where it is."""
+    address, width = t.address, e.layout.width
+    if width != WARP or address.shape.kind != "wide" or address.inner.shape.kind != "varying" or address.shape.scale != t.bytes:
+        return None
+    first, consecutive = consecutive_from(e, address.inner.parts[0])
+    extended = e.b.sext(first, I64) if address.shape.signed else e.b.zext(first, I64)
+    return consecutive, Line(e.b.add(address.parts[0], times(e, extended, t.bytes)), t.bytes)
 
 
 def is_full(e: Emitter) -> ir.Value:
