@@ -116,11 +116,6 @@ def check_membership(e: Emitter, op: Op, mask: Arg) -> None:
     own = ir.Constant(vector_type("i32"), [ir.Constant(I32, 1 << k) for k in range(32)])
     missing = b.icmp_unsigned("==", b.and_(named, own), e.values.warp.const("i32", 0))
     note_lanes(e, op, missing, "warp-mask", "caller-not-in-mask")
-    syncs = op.form is not None and "warp" in op.form and "gather'" not in op.form
-    elsewhere = e.lanes_elsewhere(syncs)
-    if elsewhere is not None:
-        absent = b.icmp_unsigned("!=", b.and_(named, e.splat(elsewhere)), e.values.warp.const("i32", 0))
-        note_lanes(e, op, absent, "warp-mask", "lane-elsewhere")
 
 
 def note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, address: ir.Value | None = None, other_site: int = -1) -> None:

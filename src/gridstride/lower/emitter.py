@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -83,7 +82,6 @@ class Emitter:
         self.steady: list[tuple[int, int, int, int, int]] = []  # see `KernelCode.steady`
         self.checks = checks
         self.splits = False  # lanes of a warp may become groups that run apart
-        self.lanes_elsewhere: Callable[[bool], ir.Value | None] = lambda syncs: None  # see `Flow.lanes_elsewhere`
         self.orders = False  # fences and what they order are told to the host
         self.alive_slot: ir.Value | None = None  # set by the flow: lanes that have not ended
         self.frame: ir.Value = self.warp  # where saved registers are relative to

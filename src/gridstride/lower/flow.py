@@ -9,12 +9,11 @@ run it : ask the next"). Blocks are ordered so (see `order_blocks`) that this re
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind, Op
-from gridstride.lower import calls, checking, counting
+from gridstride.lower import absent_lanes, calls, checking, counting
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
 from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
@@ -101,6 +100,7 @@ class Flow:
     def run(self) -> None:
         e = self.e
         self._place_homes()
+        passed = absent_lanes.operations_passed(self.blocks) if self.splits and "warp-mask" in e.checks else {}
         for block in self.blocks:
             e.b.position_at_end(self.bodies[block.index])
             self._enter(block)
@@ -108,7 +108,8 @@ class Flow:
                 counting.count_block(e, self.first_number + block.index)
             e.cache = {}
             e.current_live_out = e.live.live_out[block.index]
-            e.lanes_elsewhere = partial(self.lanes_elsewhere, block)
+            if block.index in passed:
+                absent_lanes.check_passing(e, block, passed[block.index])
             for op in block.ops[:-1]:
                 if op.info == "suspends":
                     self._suspend(op, block)
@@ -332,34 +333,6 @@ class Flow:
         e, b = self.e, self.e.b
         stop = call_runtime(e, "poll", [e.worker])
         b.cbranch(b.icmp_unsigned("==", stop, ir.Constant(I32, 0)), self.bodies[header], e.stopped)
-
-    def lanes_elsewhere(self, block: Block, syncs: bool) -> ir.Value | None:
-        """Lanes of the group that wait past `block`, at a join that it leads to and that never leads back: they do not come here.
-
-        syncs: nor do they come to another __syncwarp.
-        """
-        waits = []
-        for k in sorted(self.pending[block.index] & self._reachable(block.index)):
-            beyond = self._reachable(k) | {k}
-            meets = any(op.form is not None and "warp" in op.form and "gather'" not in op.form for n in beyond for op in self.blocks[n].ops if op.info == "suspends")
-            if block.index not in beyond and not (syncs and meets):
-                waits.append(k)
-        lanes: ir.Value | None = None
-        for k in waits:
-            there = self.e.b.load(self.waiting[k], typ=I32)
-            lanes = there if lanes is None else self.e.b.or_(lanes, there)
-        return lanes
-
-    def _reachable(self, start: int) -> set[int]:
-        """Blocks that one comes to from a block."""
-        found: set[int] = set()
-        todo = [start]
-        while todo:
-            for target in self.blocks[todo.pop()].targets:
-                if target.index not in found:
-                    found.add(target.index)
-                    todo.append(target.index)
-        return found
 
     def _suspend(self, op: Op, block: Block) -> None:
         """A barrier: everything before it in the block is done; the rest is the target block."""

@@ -201,6 +201,7 @@ SCHEDULE = Record(
     "undefined_shared:i64",  # bytes of shared and local memory that are undefined when a block starts
     "undefined_locals:i64",
     "barrier_check:i32",  # the check of divergent barriers is on
+    "mask_check:i32",  # and that of lanes named in masks
     "note_finding:ptr",
     "races:i32",  # the race detector is on
     "race_begin:ptr",
@@ -261,8 +262,8 @@ FINDINGS_LIMIT = 256
 FINDING_KINDS = {
     "race-shared": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
     "race-global": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
-    "warp-mask": ("reads-absent-lane", "caller-not-in-mask", "lane-elsewhere"),
-    "divergent-barrier": ("goes-on", "waits-elsewhere", "exited"),
+    "warp-mask": ("reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail", "waits-for-ever"),
+    "divergent-barrier": ("goes-on", "waits-elsewhere", "exited", "waits-for-ever"),
     "uninitialised": ("branch", "address", "output", "decision"),
 }
 FINDING_SEVERITIES = ("error", "warning", "note")

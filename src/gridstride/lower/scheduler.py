@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from gridstride.lower.deadlocks import build_deadlock
 from gridstride.lower.lane_groups import build_merge, build_split, build_tell_others
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import (
     BARRIER,
     BLOCK,
     DONE,
-    FAULT_DEADLOCK,
     FRAME,
     POOL,
     RUNNABLE,
@@ -57,8 +57,9 @@ def build_scheduler() -> ir.Module:
     split, merge = build_split(module, others), build_merge(module, others)
     barriers = build_release_barriers(module, merge, build_check_barrier(module))
     syncs = build_release_warp_syncs(module, merge)
-    run_block = _run_block(module, build_settle(module), split, barriers, syncs)
-    _run(module, start, run_block)
+    deadlock = build_deadlock(module)
+    run_block = _run_block(module, build_settle(module), split, barriers, syncs, deadlock)
+    _run(module, start, run_block, deadlock)
     return module
 
 
@@ -130,7 +131,7 @@ def _start_block(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function) -> ir.Function:
+def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function, deadlock: ir.Function) -> ir.Function:
     """run_block(worker, schedule, block) -> FINISHED, STALLED or ABORTED"""
     f = NativeFunction(module, "run_block", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
     worker, schedule, block = f.args
@@ -221,7 +222,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
             patience = changed.select(f.const("i64", STALLS_WITH_CHANGES), f.const("i64", STALLS_BEFORE_OTHERS))
             # nobody spins: what is waited for can only come from nowhere
             with f.if_(yielded.get().eq(0)):
-                _deadlock(f, worker, block)
+                f.call(deadlock, worker, schedule, block)
                 f.ret(ABORTED)
                 f.b.position_at_end(f.block("dead"))
             all_stuck = stuck.get().eq(yielded.get()) & ~changed
@@ -232,23 +233,7 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
     return f.function
 
 
-def _deadlock(f: NativeFunction, worker: Native, block: Native) -> None:
-    f.put(WORKER, worker, "fault_code", FAULT_DEADLOCK)
-    f.put(WORKER, worker, "fault_block", f.get(BLOCK, block, "linear"))
-    first = f.get(BLOCK, block, "warps")
-    f.put(WORKER, worker, "fault_site", f.get(WARP, first, "site"))
-    # the first group that waits says where
-    frame = f.get(WORKER, worker, "frame_bytes")
-    count = f.get(BLOCK, block, "context_count")
-    with f.count_to(count) as k:
-        warp = first + (count - 1 - k).to("i64") * frame
-        with f.if_(f.get(WARP, warp, "state").ne(DONE)):
-            f.put(WORKER, worker, "fault_site", f.get(WARP, warp, "site"))
-            f.put(WORKER, worker, "fault_warp", f.get(WARP, warp, "index"))
-            f.put(WORKER, worker, "fault_lanes", f.get(WARP, warp, "alive"))
-
-
-def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
+def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock: ir.Function) -> None:
     """run(worker, schedule, pool): start blocks and run them until there are none.
 
     Deadlock: `steps` counts in its high bits what moves in any worker's blocks, and in its low ones the workers of whose
@@ -330,7 +315,7 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function) -> None:
             with f.if_(add("steps", 0).eq((step << STUCK_BITS) | left)), f.count_to(opened) as k:
                 block = first + k.to("i64") * stride
                 with f.if_(f.get(BLOCK, block, "state").eq(RUNNING)):
-                    _deadlock(f, worker, block)
+                    f.call(deadlock, worker, schedule, block)
                     f.ret(1)
                     f.b.position_at_end(f.block("dead"))
     change_steps(lambda old: (old | STUCK_MASK) + 1)  # before it is counted: what it did last is a step

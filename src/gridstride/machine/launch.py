@@ -261,6 +261,7 @@ class _Launch:
         if self.defined:
             schedule["undefined_shared"], schedule["undefined_locals"] = shape.shared, shape.locals
         schedule["barrier_check"] = int("divergent-barrier" in self.options.checks)
+        schedule["mask_check"] = int("warp-mask" in self.options.checks)
         for name, address in self.functions.races.items():
             schedule[name] = address
         schedule["lockstep"] = int(self.options.lockstep)
@@ -304,6 +305,7 @@ class _Launch:
         record["findings"] = findings.ctypes.data
         if self.defined:
             record["defined"] = self.memory.definedness().distance
+        record["first_block"] = 1  # 0 would not tell thread 0 of the first block from nobody
         if self.races:
             record["named_barriers"] = int(self.code.traits["named_barriers"])
             record["order_callback"] = host.order_address

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FOR_EVER = "waits-for-ever"
+"""Detail of a finding that is why the launch ended in a deadlock: two places at which threads wait, each for the other."""
+
 
 @dataclass(frozen=True)
 class RawFinding:
@@ -14,8 +17,8 @@ class RawFinding:
       races         "write-write", "read-write", "write-read", "atomic-plain", "same-value" (two unordered plain writes
                     of the same value: a warning), "unordered-volatile" (values exchanged by luck or lockstep: a warning)
       uninitialised "branch", "address", "decision" (a selection or a comparison that decides an output), "output"
-      divergent-barrier  "waits-elsewhere", "goes-on", "exited" (all that is left to the absent is to exit: a note)
-      warp-mask     "reads-absent-lane", "caller-not-in-mask", "lane-elsewhere"
+      divergent-barrier  "waits-elsewhere", "goes-on", "exited" (all that is left to the absent is to exit: a note), FOR_EVER
+      warp-mask     "reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail" (all that it still does is to store something), FOR_EVER
     site, other_site: indices into the kernel code's sites (-1: unknown). block, thread: linear indices of the thread
     at fault; other_block, other_thread: of the other one (-1: none). space: as in records.SPACES. address: as the
     thread sees it. origin_site: where an undefined value came from (-1: unknown).

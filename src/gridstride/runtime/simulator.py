@@ -105,7 +105,7 @@ class Simulator(Device):
         try:
             outcome = self._run(view, parameters, view.options)
         except KernelFault as fault:
-            told = _in_the_sources_words(self._witness.told(fault), kernel)
+            told = _in_the_sources_words(self._witness.told(view, fault), kernel)
             self._witness.stopped(view, told)
             raise told from None
         if outcome.counts is not None:

@@ -49,7 +49,7 @@ def scene_of(
     variables = select_operations(program.module, kernel.entry).shared
     offsets, _ = shared_layout(variables)
     shared = [SharedVariable(plain_variable(n), offset, variables[n].size or 0) for n, offset in sorted(offsets.items(), key=lambda item: item[1])]
-    return Scene(kernel.name, shape.grid, shape.block, code.sites, program.file_names, memory, names, shared)
+    return Scene(kernel.name, shape.grid, shape.block, code.sites, program.file_names, memory, names, shared, source_lines(kernel.module.source).line)
 
 
 def shape_findings(kernel: Kernel, program: Program, shape: LaunchShape) -> list[Finding]:

@@ -14,7 +14,9 @@ from gridstride.findings import Finding
 from gridstride.machine.launch_options import LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program
+from gridstride.machine.raw_findings import FOR_EVER, RawFinding
 from gridstride.observers.checks import launch_shape, uninitialised
+from gridstride.observers.checks.deadlock import tell_missed_meeting
 from gridstride.observers.checks.double_free import tell_double_free
 from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
@@ -82,8 +84,12 @@ class Witness:
             self._record(launch, fault.raw_findings, fault_finding(fault))
             launched(launch.shape.threads, stopped=True)
 
-    def told(self, fault: KernelFault) -> KernelFault:
-        """The fault, as a use after free or a double free where it is one."""
+    def told(self, launch: LaunchInView, fault: KernelFault) -> KernelFault:
+        """The fault, as a use after free or a double free where it is one, and a deadlock as the meeting that some threads miss."""
+        why = [raw for raw in fault.raw_findings if isinstance(raw, RawFinding) and raw.detail == FOR_EVER]
+        if fault.code == "deadlock" and why:
+            fault.raw_findings = tuple(raw for raw in fault.raw_findings if raw not in why)
+            fault = tell_missed_meeting(fault, self._tell(launch, why)[0])
         return tell_use_after_free(tell_double_free(fault), self._freed)
 
     def ended(self, launch: LaunchInView, outcome: LaunchOutcome) -> None:
@@ -96,9 +102,12 @@ class Witness:
         if "malloc" in launch.program.module.functions:
             watch_heap(launch.kernel.name, self._memory, self._heap)
 
+    def _tell(self, launch: LaunchInView, raw: Sequence[object]) -> list[Finding]:
+        return tell_launch(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names, raw)
+
     def _record(self, launch: LaunchInView, raw: Sequence[object], more: Sequence[Finding]) -> None:
         """Put what one launch found into the open sessions, while its memory is there to name things by."""
-        found = tell_launch(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names, raw)
+        found = self._tell(launch, raw)
         if is_checking(launch_shape.CHECK.kind):
             found += shape_findings(launch.kernel, launch.program, launch.shape)
         record([*more, *found], source_lines(launch.kernel.module.source).line)

@@ -176,4 +176,37 @@ __global__ void vote_after_a_store_and_return(const int *a, int *b, int n) {
     int v = __any_sync(~0u, a[i] > 500);
     b[i] = v;
 }
+// the lanes that the vote names and that do not come: all of them return, though not at once
+__global__ void vote_without_lanes_that_may_return(const int *a, int *b, int leave) {
+    int v = 0;
+    if (TID < 20) v = __popc(__ballot_sync(~0u, a[TID] & 1));
+    else if (leave) return;
+    b[TID] = v;
+}
+__global__ void ballots_until_lanes_return(const int *a, int *b) {
+    int v = 0;
+    for (int k = 0; k < 4; ++k) {
+        if (k == TID / 12) { b[TID] = -k; return; }
+        v += __popc(__ballot_sync(~0u, a[TID] >> k & 1));
+    }
+    b[TID] = v;
+}
+__global__ void a_reduction_in_each_arm(const int *a, int *b) {
+    int v;
+    if (TID < 16) v = __reduce_add_sync(0xffffu, a[TID]);
+    else v = __reduce_max_sync(0xffff0000u, a[TID]);
+    b[TID] = v;
+}
+__global__ void syncwarp_in_each_arm(const int *a, int *b) {
+    __shared__ int s[32];
+    s[TID] = a[TID];
+    if (TID < 16) {
+        __syncwarp();
+        b[TID] = s[TID + 16];
+    } else {
+        b[TID] = a[TID] / 3;
+        __syncwarp();
+    }
+    b[TID] += 1;
+}
 }

@@ -38,4 +38,8 @@ CASES = [
     Case("match_leaders", 1, 64, (A, zeros(8)), {1: np.bincount(A[:64] & 7, minlength=8)}, **OK),
     Case("defined_byte_beside_a_computed_one", 1, 32, (zeros(32),), {0: _T[:32]}, **OK),
     Case("vote_after_a_store_and_return", 1, 64, (A, zeros(64), 50), {1: np.where(_T[:64] < 50, 1, 7)}, **OK),
+    Case("vote_without_lanes_that_may_return", 1, 32, (A, zeros(32), 1), {1: np.where(_T[:32] < 20, (A[:20] & 1).sum(), 0)}, **OK),
+    Case("ballots_until_lanes_return", 1, 32, (A, zeros(32)), {1: -(_T[:32] // 12)}, **OK),
+    Case("a_reduction_in_each_arm", 1, 32, (A, zeros(32)), {1: np.where(_T[:32] < 16, A[:16].sum(), A[16:32].max())}, **OK),
+    Case("syncwarp_in_each_arm", 1, 32, (A, zeros(32)), {1: np.where(_T[:32] < 16, A[(_T[:32] + 16) % 32], A[:32] // 3) + 1}, **OK),
 ]

@@ -14,7 +14,7 @@ CASES = [
     Case("odd_threads", 1, 128, (A, zeros(128)), {1: B * (1 + _T % 2) + 1}, also=RACE),
     Case("trip_counts", 1, 128, (A, zeros(256)), {1: np.concatenate([B * 4 + 6, np.ones(128)])}, also=RACE),
     Case("trip_counts_in_a_warp", 1, 64, (A, zeros(64)), {1: B[:64] * 10 + 6}, also=RACE),
-    Case("two_barriers", 1, 128, (A, zeros(128)), {1: np.where(_T < 64, B[::-1], B * 2)}, kind="deadlock", also=RACE),
+    Case("two_barriers", 1, 128, (A, zeros(128)), {1: np.where(_T < 64, B[::-1], B * 2)}, also=RACE),
     Case("in_a_switch", 1, 128, (A, zeros(128)), {1: np.where(_T < 32, 5, np.where(_T < 64, B, 7)) + B}, also=RACE),
     Case("counting_barrier", 1, 128, (A, zeros(128)), {1: (B > 600).sum() + _T}),
     Case("in_a_function", 1, 128, (A, zeros(128)), {1: B[_T ^ 1] * 3}, also=RACE, unmarked=True),

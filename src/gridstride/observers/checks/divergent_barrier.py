@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import cast
 
 from gridstride.findings import Severity
-from gridstride.machine.raw_findings import RawFinding
+from gridstride.machine.raw_findings import FOR_EVER, RawFinding
 from gridstride.observers.checks.check import Check, Told
 from gridstride.observers.checks.scene import Scene, dim, lines, place, unravel
 
@@ -54,8 +54,10 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
     if raw.detail == "exited":
         advice = "since Volta threads that have ended do not count; for older devices let every thread reach the barrier"
         return Told("note", f"{waiting} waits at a barrier, and {absent} has ended before it{where}", advice)
-    if raw.detail == "waits-elsewhere":
+    if raw.detail in ("waits-elsewhere", FOR_EVER):
         message = f"{waiting} waits at one barrier, while {absent} waits at another"
+        if raw.detail == FOR_EVER:
+            message += ", and neither can go on: a deadlock"
         return Told(cast(Severity, raw.severity), message + where, "let all threads of the block take the same barriers in the same order")
     message = f"{waiting} waits at a barrier that {absent} passes by"
     return Told(cast(Severity, raw.severity), message + where, "move the barrier out of the branch or loop, to where every thread of the block passes")

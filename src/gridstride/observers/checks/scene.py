@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from gridstride.machine.memory import Memory
 from gridstride.machine.places import user_place
 
 _WINDOW = (1 << 56) - 1
+_HEAD, _RETURN = re.compile(r"__global__|__device__"), re.compile(r"\breturn\b")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Target:
 class Scene:
     """One launch as findings see it.
 
-    sites: as in `KernelCode.sites`. names: allocation address → what messages call it.
+    sites: as in `KernelCode.sites`. names: allocation address → what messages call it. line_of: text of a source line, None where unknown.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Scene:
     memory: Memory | None = None
     names: Mapping[int, str] = field(default_factory=dict)
     shared: Sequence[SharedVariable] = ()
+    line_of: Callable[[str | None, int | None], str | None] = lambda file, number: None
 
     def site(self, number: int, block: int = -1, thread: int = -1) -> Site:
         """A site by its number (-1: unknown) with linear block and thread numbers (-1: none)."""
@@ -64,6 +66,16 @@ class Scene:
             return Site(block=where_block, thread=where_thread)
         file, line = user_place(self.sites[number], self.file_names)
         return Site(file, line, int(self.sites[number][0]), where_block, where_thread)
+
+    def returns_before(self, site: int, later: int) -> bool:
+        """Whether the source has a `return` between the head of the function that a site stands in and a later site of that file."""
+        first, last = self.site(site), self.site(later)
+        if first.line is None or last.line is None or first.file != last.file:
+            return False
+        head = first.line
+        while head > 1 and not _HEAD.search(self.line_of(first.file, head) or ""):
+            head -= 1
+        return any(_RETURN.search((self.line_of(first.file, n) or "").partition("//")[0]) for n in range(head, max(first.line, last.line) + 1))
 
     def opcode(self, number: int) -> str:
         """The instruction of a site, "" where the site is unknown."""

@@ -69,6 +69,7 @@ def fold(findings: Iterable[Finding]) -> list[Finding]:
 
 def _cause(found: Finding) -> object:
     """What makes two findings one: the same check on the same lines (either way round) about the same buffer."""
-    lines = frozenset((site.file, site.line) if site.line else (None, site.ptx_line) for site in (found.site, found.other) if site is not None)
+    sides = (found.site,) if found.kind == "warp-mask" else (found.site, found.other)  # there the operation is the cause, wherever its lanes are
+    lines = frozenset((site.file, site.line) if site.line else (None, site.ptx_line) for site in sides if site is not None)
     placeless = found.message if not any(line for _, line in lines) else None
     return (found.code, found.kernel, lines, found.space, found.buffer, placeless)
