@@ -18,13 +18,18 @@ from gridstride.errors import CompileError, GridstrideError, KernelFault, Launch
 from gridstride.findings import Finding, Site
 
 if TYPE_CHECKING:
+    from gridstride.runtime import lazy
     from gridstride.runtime.array import Array
     from gridstride.runtime.checking import Findings, checking
     from gridstride.runtime.device import Device
+    from gridstride.runtime.graph import Graph, Replay
+    from gridstride.runtime.host_memory import HostArray, ManagedArray
     from gridstride.runtime.module import Kernel, Module
     from gridstride.runtime.opening import device
     from gridstride.runtime.pointer import Pointer, pointer
     from gridstride.runtime.profiling import Profile, profiling
+    from gridstride.runtime.recording import Recording, timeline
+    from gridstride.runtime.streams import Event, Stream
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     # devices and data
@@ -32,7 +37,15 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "pointer",
     "Array",
     "Device",
+    "HostArray",
+    "ManagedArray",
     "Pointer",
+    # work in order
+    "Event",
+    "Graph",
+    "Replay",
+    "Stream",
+    "lazy",
     # code
     "Kernel",
     "Module",
@@ -41,6 +54,8 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "checking",
     "Profile",
     "profiling",
+    "Recording",
+    "timeline",
     # what can go wrong
     "CompileError",
     "Finding",
@@ -57,19 +72,31 @@ _HOMES = {
     "device": "gridstride.runtime.opening",
     "Array": "gridstride.runtime.array",
     "Device": "gridstride.runtime.device",
+    "Event": "gridstride.runtime.streams",
     "Findings": "gridstride.runtime.checking",
+    "Graph": "gridstride.runtime.graph",
+    "HostArray": "gridstride.runtime.host_memory",
     "Kernel": "gridstride.runtime.module",
+    "ManagedArray": "gridstride.runtime.host_memory",
     "Module": "gridstride.runtime.module",
     "Pointer": "gridstride.runtime.pointer",
     "Profile": "gridstride.runtime.profiling",
+    "Recording": "gridstride.runtime.recording",
+    "Replay": "gridstride.runtime.graph",
+    "Stream": "gridstride.runtime.streams",
     "checking": "gridstride.runtime.checking",
     "pointer": "gridstride.runtime.pointer",
     "profiling": "gridstride.runtime.profiling",
+    "timeline": "gridstride.runtime.recording",
 }
+_MODULES = {"lazy": "gridstride.runtime.lazy"}
+"""Names that stand for a whole module."""
 """Where each of the names lives that are loaded on demand (the same as the imports for type checkers above)."""
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

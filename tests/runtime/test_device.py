@@ -209,7 +209,7 @@ def test_dimensions_wrong(module: gs.Module, device: gs.Device) -> None:
         "write hello[grid, block](…), where each is a number or a tuple of up to three; shared memory goes in as shared=BYTES"
     ):
         module["hello"][1, 32, 64]
-    with pytest.raises(gs.UnsupportedError, match="^streams are not supported yet; leave stream out for the default stream$"):
+    with pytest.raises(gs.UsageError, match="^a stream is made by device.stream\\(\\), not object "):
         module["hello"][1, 32](1, stream=object())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gridstride.lower.races import BLOCK_SHIFT
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.machine.reserve import reserve
@@ -30,6 +31,7 @@ class RacePlanes:
         self._views = {name: np.frombuffer(area, np.uint8) for name, area in self._maps.items()}
         self._first = base >> 2
         self._next = 1
+        self._latest = (1, 1)  # the numbers of the latest launch's blocks
 
     def addresses(self) -> dict[str, int]:
         """Of each plane, so that the cell of address a is at it + (a >> 2) * size."""
@@ -42,7 +44,18 @@ class RacePlanes:
             self._clear()
         first = self._next
         self._next += blocks
+        self._latest = first, self._next
         return first
+
+    def touched(self, address: int, nbytes: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """For each word from `address` on, whether the latest launch read it, and whether it wrote it."""
+        start, count = (address >> 2) - self._first, -(-nbytes // 4)
+        low, high = self._latest
+        found = []
+        for plane in ("race_reads", "race_writes"):
+            blocks = self._views[plane].view(np.uint64)[start : start + count] >> BLOCK_SHIFT
+            found.append((blocks >= low) & (blocks < high))
+        return found[0], found[1]
 
     def _clear(self) -> None:
         self._next = 1

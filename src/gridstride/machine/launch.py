@@ -315,6 +315,8 @@ class _Launch:
                 record[name] = address
             record["first_block"] = host.order.first_block = planes.begin(self.blocks)
             self.quiet = quiet_sites(self.code.provenance, self.parameters, self.memory)
+            if self.options.trace:
+                self.quiet[:] = 0
             record["quiet"] = self.quiet.ctypes.data
         host.views.append(WorkerView(record.array("allocations"), record.array("allocation_count"), slots))
         limit = self._blocks_in_flight(count)

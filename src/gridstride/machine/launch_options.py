@@ -26,6 +26,7 @@ class LaunchOptions:
     lockstep: bool = False
     profile: bool = False
     checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
+    trace: bool = False  # every read of global memory leaves its mark for `RacePlanes.touched`, also where nothing can race
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ import numpy.typing as npt
 from gridstride.errors import UsageError
 from gridstride.observers.checks import double_free
 from gridstride.runtime.checking import record as record_findings
+
+if TYPE_CHECKING:
+    from gridstride.runtime.streams import Stream
 
 
 class DeviceMemory(Protocol):
@@ -24,6 +27,22 @@ class DeviceMemory(Protocol):
         ...
 
     def write(self, address: int, data: npt.NDArray[np.uint8]) -> None: ...
+
+
+class Watcher:
+    """Is told what the host does with arrays outside of streams; this one does not mind."""
+
+    def host_reads(self, array: Array) -> None:
+        """The host is about to get an array's content."""
+
+    def host_wrote(self, array: Array) -> None:
+        """The host has overwritten an array."""
+
+    def copied(self, destination: Array, source: Array) -> None:
+        """An array was copied into another."""
+
+    def filled(self, array: Array) -> None:
+        """An array was set to one value."""
 
 
 class Storage:
@@ -48,7 +67,7 @@ class Storage:
         self.address = address
         self.size = size
         self.name = name
-        self.on_read: Callable[[Array], object] = lambda array: None  # told before the host gets an array's content
+        self.watcher = Watcher()
         self._released = released
         # Without atexit: at interpreter exit the memory may be gone before its users are.
         self._finalizer = weakref.finalize(self, release) if release else None
@@ -137,26 +156,74 @@ class Array:
         return self._address != self._storage.address or self.nbytes != self._storage.size
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The content as a NumPy array of its own."""
-        self._storage.on_read(self)
+        """The content as a NumPy array of its own, once everything that was asked of the default stream before has ended."""
+        self._require_live()
+        self._storage.watcher.host_reads(self)
         return self._mapped().copy()
 
-    def copy_from(self, source: Any) -> Self:
+    def copy_from(self, source: Any, stream: Stream | None = None) -> Self:
         """Overwrite all elements with a host array's or another array's of the same shape. Returns self.
 
+        stream: only ask for it there, which needs an array of the same element type; without one the host's data is there on return.
         Raises UsageError where the shape differs, or where the element type would lose more than a float's precision.
         """
+        if stream is not None:
+            stream.copy(self, source if isinstance(source, Array) or hasattr(source, "in_stream") else host_array(source))
+            return self
         values = source._mapped() if isinstance(source, Array) else host_array(source)
         if values.shape != self.shape:
             raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
-        return self._assign(values)
+        self._assign(values)
+        if isinstance(source, Array) and source.device is self.device:
+            self._storage.watcher.copied(self, source)
+        else:
+            self._storage.watcher.host_wrote(self)
+        return self
 
-    def fill(self, value: Any) -> Self:
-        """Set every element to `value`, which must fit the element type. Returns self."""
+    def copy_to(self, destination: Any, stream: Stream | None = None) -> None:
+        """Copy all elements into a NumPy or pinned array, or another device array, of the same shape and element type.
+
+        stream: only ask for it there; the destination must not be used before the stream was waited for.
+        """
+        if stream is not None:
+            stream.copy(destination, self)
+        elif isinstance(destination, Array):
+            destination.copy_from(self)
+        else:
+            target = destination.numpy() if hasattr(destination, "in_stream") else destination
+            if not isinstance(target, np.ndarray) or target.shape != self.shape or target.dtype != self.dtype:
+                raise UsageError(f"copy_to needs a NumPy or pinned array of {self.dtype} with shape {self.shape}")
+            target[...] = self.numpy()
+
+    def fill(self, value: Any, stream: Stream | None = None) -> Self:
+        """Set every element to `value`, which must fit the element type. Returns self. stream: only ask for it there."""
+        if stream is not None:
+            stream.fill(self, value)
+            return self
+        self._assign(np.broadcast_to(self.one_element(value), self.shape))
+        self._storage.watcher.filled(self)
+        return self
+
+    def one_element(self, value: Any) -> npt.NDArray[Any]:
+        """A value as an element of this array, an array without dimensions. Raises UsageError where it does not fit."""
         element = host_array(value)
         if element.ndim:
             raise UsageError(f"fill takes one value, not an array of shape {element.shape}; use copy_from")
-        return self._assign(np.broadcast_to(self._converted(element), self.shape))
+        return self._converted(element)
+
+    # ---- what implementations of devices do to it ----------------------------------------------------------------------
+
+    def take(self, source: Array | npt.NDArray[Any]) -> None:
+        """Get the elements of an array of the same shape and type, at once."""
+        self._assign(source._mapped() if isinstance(source, Array) else source)
+
+    def give(self, destination: npt.NDArray[Any]) -> None:
+        """Put the elements into a host array of the same shape and type, at once."""
+        destination[...] = self._mapped()
+
+    def set_bytes(self, pattern: bytes) -> None:
+        """Set every element to one value, at once."""
+        self._assign(np.broadcast_to(np.frombuffer(pattern, self.dtype)[0], self.shape))
 
     def reshape(self, *shape: Any) -> Array:
         """The same elements in another shape, without a copy; -1 stands for what is left."""
@@ -182,7 +249,8 @@ class Array:
         """The one element of an array of size 1, as a Python number."""
         if self.size != 1:
             raise UsageError(f"an array of shape {self.shape} is not one element")
-        self._storage.on_read(self)
+        self._require_live()
+        self._storage.watcher.host_reads(self)
         return self._mapped().item()
 
     def free(self) -> None:

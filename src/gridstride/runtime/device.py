@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
+import threading
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -14,14 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import LaunchError, UsageError
+from gridstride.events.operations import LEGACY
 from gridstride.findings import Dim3
 from gridstride.machine.devices import DeviceSpec
 from gridstride.runtime.array import Array, Storage, host_array
 
 if TYPE_CHECKING:
+    from gridstride.runtime.commands import Command, Launch
+    from gridstride.runtime.graph import Graph, Replay
+    from gridstride.runtime.host_memory import HostArray, ManagedArray
     from gridstride.runtime.module import Kernel, Module
+    from gridstride.runtime.streams import Event, Stream
 
 Shape = int | tuple[int, ...]
+PITCH = 512
+"""Bytes to which rows of pitched arrays are aligned (what `cudaMallocPitch` gave on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +59,30 @@ class LaunchOutcome:
 
     seconds: float
     threads: int
+    kernel_us: float | None = None
+    """Microseconds that the kernel itself is estimated to take on the device, where it was counted."""
 
 
 class Device(ABC):
-    """A device with memory of its own. Arrays and modules belong to the device object that made them."""
+    """A device with memory of its own. Arrays, modules, streams and events belong to the device object that made them.
 
-    def __init__(self, name: str, spec: DeviceSpec) -> None:
+    blocking: every launch is waited for and raises its own fault; otherwise a fault comes with the next call that waits, as CUDA has it, and
+    from then on with every call. per_thread_default: what is asked of no stream goes to a default stream of the calling thread, which the
+    legacy default stream's rule leaves as any other stream, instead of to the legacy default stream.
+    """
+
+    def __init__(self, name: str, spec: DeviceSpec, *, blocking: bool = False, per_thread_default: bool = False) -> None:
         self.name = name
         self.spec = spec
+        self.blocking = blocking
+        self.per_thread_default = per_thread_default
+        self.captures = 0
+        """Graphs that are being captured from streams of this device."""
+        self._streams = itertools.count(LEGACY + 1)
+        self._legacy: weakref.ref[Stream] | None = None
+        self._own = threading.local()
+
+    # ---- code ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def compile(self, source: str | PathLike[str], **options: Any) -> Module:
@@ -68,12 +93,162 @@ class Device(ABC):
         """
 
     @abstractmethod
+    def launch(self, command: Launch) -> LaunchOutcome:
+        """Run a kernel to its end, in the default stream. Raises KernelFault, LaunchError, UnsupportedError."""
+
+    @abstractmethod
+    def require_launchable(self, kernel: Kernel, shape: LaunchShape) -> None:
+        """Raise LaunchError for a launch that the device would refuse."""
+
+    # ---- streams and events: what `Stream`, `Event` and `Replay` hand over --------------------------------------------
+
+    def stream(self, *, priority: int = 0, non_blocking: bool = False, name: str | None = None) -> Stream:
+        """A new stream. priority: smaller is served first, in the range of `stream_priorities`, to which it is limited as in CUDA.
+
+        non_blocking: it does not wait for the legacy default stream, nor that for it.
+        """
+        least, greatest = self.stream_priorities
+        return _new_stream(self, next(self._streams), max(greatest, min(least, operator.index(priority))), non_blocking, name)
+
+    @property
+    def legacy_stream(self) -> Stream:
+        """The legacy default stream: every other blocking stream waits for it, and it for them."""
+        stream = self._legacy() if self._legacy is not None else None
+        if stream is None:
+            stream = _new_stream(self, LEGACY, 0, False, None)
+            self._legacy = weakref.ref(stream)  # a stream holds its device, which must end with its last user
+        return stream
+
+    @property
+    def default_stream(self) -> Stream:
+        """Where goes what is asked of no stream: the legacy default stream, or one for each thread of the host (`per_thread_default`)."""
+        if not self.per_thread_default:
+            return self.legacy_stream
+        if not hasattr(self._own, "stream"):
+            self._own.stream = self.stream(name="the default stream of its thread")
+        own: Stream = self._own.stream
+        return own
+
+    stream_priorities: tuple[int, int] = (0, 0)
+    """The least and the greatest priority; greater is the smaller number."""
+
+    def event(self, *, timing: bool = True) -> Event:
+        """A new event, for `stream.record(event)`."""
+        from gridstride.runtime.streams import Event
+
+        return Event(self, timing=timing)
+
+    def graph(self) -> Graph:
+        """A new graph without operations."""
+        from gridstride.runtime.graph import Graph
+
+        return Graph(self)
+
+    def require_no_capture(self, what: str) -> None:
+        """Raise UsageError while a graph is being captured: `what` would wait for streams that do nothing yet."""
+        if self.captures:
+            raise UsageError(f"{what} cannot be used while a graph is captured; use the stream that is captured")
+
+    @abstractmethod
+    def submit(self, stream: Stream, command: Command) -> None:
+        """Ask for one operation in a stream."""
+
+    @abstractmethod
+    def new_stream(self, stream: Stream) -> Any:
+        """What the implementation keeps of a stream, as its `native`."""
+
+    @abstractmethod
+    def close_stream(self, stream: Stream) -> None: ...
+
+    @abstractmethod
+    def stream_done(self, stream: Stream) -> bool: ...
+
+    @abstractmethod
+    def synchronize_stream(self, stream: Stream) -> None: ...
+
+    @abstractmethod
+    def new_event(self, event: Event) -> Any:
+        """What the implementation keeps of an event, as its `native`."""
+
+    @abstractmethod
+    def record_event(self, stream: Stream, event: Event) -> None: ...
+
+    @abstractmethod
+    def wait_event(self, stream: Stream, event: Event) -> None: ...
+
+    @abstractmethod
+    def event_recorded(self, event: Event) -> bool: ...
+
+    @abstractmethod
+    def event_done(self, event: Event) -> bool: ...
+
+    @abstractmethod
+    def synchronize_event(self, event: Event) -> None: ...
+
+    @abstractmethod
+    def elapsed_ms(self, start: Event, end: Event) -> float: ...
+
+    @abstractmethod
+    def new_replay(self, replay: Replay) -> Any:
+        """What the implementation keeps of an instantiated graph, as its `native`."""
+
+    @abstractmethod
+    def update_replay(self, replay: Replay, number: int) -> None:
+        """The command `number` of a graph has changed."""
+
+    @abstractmethod
+    def launch_replay(self, stream: Stream, replay: Replay) -> None: ...
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything asked for has ended. Raises the fault of a kernel that was stopped."""
+
+    # ---- memory ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
     def allocate(self, nbytes: int, name: str | None = None) -> Storage:
         """`nbytes` bytes of device memory, never written, freed with the last reference to the result."""
 
     @abstractmethod
-    def launch(self, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]) -> LaunchOutcome:
-        """Run a kernel to its end. `names`: allocation address → what messages call it. Raises KernelFault, LaunchError, UnsupportedError."""
+    def pool_array(self, stream: Stream, shape: Shape, dtype: npt.DTypeLike, name: str | None) -> Array:
+        """An array of the stream-ordered pool."""
+
+    @abstractmethod
+    def allocate_host(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
+        """Pinned host memory: as the device has it, and as the host has it."""
+
+    @abstractmethod
+    def allocate_managed(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
+        """Managed memory: as the device has it, and as the host has it."""
+
+    def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:  # noqa: B027 - most devices need not know
+        """The host is about to use memory that the device reaches as well."""
+
+    def pinned(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> HostArray:
+        """An array in pinned host memory, all zero: copies between it and the device run beside other work, and kernels may use it as it is."""
+        from gridstride.runtime.host_memory import HostArray
+
+        extents, element = _extents(shape), _checked(dtype)
+        storage, memory = self.allocate_host(math.prod(extents) * element.itemsize, name)
+        return HostArray(Array(storage, storage.address, extents, element), memory.view(element).reshape(extents))
+
+    def managed(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> ManagedArray:
+        """An array in managed memory, which host and device use under one address and which moves to where it is used."""
+        from gridstride.runtime.host_memory import ManagedArray
+
+        extents, element = _extents(shape), _checked(dtype)
+        storage, memory = self.allocate_managed(math.prod(extents) * element.itemsize, name)
+        return ManagedArray(storage, extents, element, memory.view(element).reshape(extents))
+
+    def pitched(self, shape: tuple[int, int], dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
+        """A two-dimensional array whose rows each begin at a multiple of `PITCH` bytes, so that accesses to every row are aligned
+        (`cudaMallocPitch`); `strides[0]` is the pitch."""
+        extents, element = _extents(shape), _checked(dtype)
+        if len(extents) != 2:
+            raise UsageError(f"a pitched array has two dimensions, not {len(extents)}")
+        pitch = max(1, -(-extents[1] * element.itemsize // PITCH)) * PITCH
+        storage = self.allocate(extents[0] * pitch, name)
+        return Array(storage, storage.address, extents, element, (pitch, element.itemsize))
 
     def array(self, data: Any, dtype: npt.DTypeLike | None = None, *, name: str | None = None) -> Array:
         """A copy of host data in device memory: a NumPy array, nested lists, anything with the array interface or DLPack on the CPU.
@@ -97,10 +272,6 @@ class Device(ABC):
         """An array of zeros."""
         array = self.empty(shape, dtype, name=name)
         return array.copy_from(np.zeros(array.shape, array.dtype))
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Wait until everything launched has ended."""
 
     def __repr__(self) -> str:
         return f"<gridstride.Device {self.name}>"
@@ -138,3 +309,9 @@ def shared_bytes(value: Any) -> int:
     if size < 0:
         raise LaunchError(f"shared memory cannot be {size} bytes")
     return size
+
+
+def _new_stream(device: Device, number: int, priority: int, non_blocking: bool, name: str | None) -> Stream:
+    from gridstride.runtime.streams import Stream
+
+    return Stream(device, number, priority=priority, non_blocking=non_blocking, name=name)

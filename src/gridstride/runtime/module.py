@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import LaunchError, UnsupportedError, UsageError
+from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Dim3
 from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
@@ -23,10 +23,14 @@ from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.observers.checks import api
 from gridstride.runtime.array import Array, Storage
 from gridstride.runtime.checking import record as record_findings
+from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
+from gridstride.runtime.host_memory import HostArray
+from gridstride.runtime.lazy import Lazy
 from gridstride.runtime.marshal import pack_arguments
-from gridstride.runtime.names import buffer_names
+from gridstride.runtime.names import Buffers, buffer_names
 from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.streams import Stream
 
 LEAST_REGISTERS = 16
 """The driver gives no thread fewer registers (every launch on an H200 whose kernel asks for 8 to 14 shows 16 in Nsight Compute)."""
@@ -79,14 +83,29 @@ class Kernel:
     def __call__(self, *arguments: Any, **options: Any) -> None:
         raise LaunchError(f"{self.name} needs its grid and block: write {self.name}[grid, block](…)")
 
-    def launch(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> LaunchOutcome:
-        """Check the arguments, run to the end, and say how long it took. `caller` is where variable names are looked up."""
+    def packed(self, arguments: Sequence[Any], caller: FrameType | None = None) -> tuple[bytes, Buffers]:
+        """The parameter buffer of a launch, and what messages call its arrays. `caller` is where variable names are looked up.
+
+        Raises LaunchError where the arguments do not fit.
+        """
+        given = [argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments]
         try:
-            parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, arguments, self.device)
+            parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, given, self.device)
         except (LaunchError, UsageError) as error:
             record_findings([api.tell(self.name, str(error))])
             raise
-        return self.device.launch(self, shape, parameters, buffer_names(self.parameters, arguments, caller))
+        return parameters, buffer_names(self.parameters, given, caller)
+
+    def command(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> Launch:
+        """A launch to be asked of a stream. Raises LaunchError where arguments or dimensions do not fit."""
+        parameters, names = self.packed(arguments, caller)
+        self.device.require_launchable(self, shape)
+        given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
+        return Launch(self, shape, parameters, names, given)
+
+    def launch(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> LaunchOutcome:
+        """Check the arguments, run to the end, and say how long it took; a fault is raised here."""
+        return self.device.launch(self.command(shape, arguments, caller))
 
     def occupancy(self, shape: LaunchShape) -> Occupancy | None:
         """How much of a multiprocessor the launch could fill; None where the kernel's registers are not known."""
@@ -107,19 +126,38 @@ class Configured:
         self._grid = grid
         self._block = block
 
-    def __call__(self, *arguments: Any, stream: Any = None, shared: int = 0, cooperative: bool = False, cluster: Any = None) -> None:
-        """Run the kernel to its end.
+    def __call__(self, *arguments: Any, stream: Stream | None = None, shared: int = 0, cooperative: bool = False, cluster: Any = None) -> None:
+        """Ask for the launch in a stream, the default stream unless one is given.
 
         shared: dynamic shared memory in bytes. cooperative: all blocks are resident, so that the grid may synchronise.
-        cluster: blocks a cluster. stream: only the default stream so far.
+        cluster: blocks a cluster.
 
-        Raises LaunchError before anything runs where the arguments or dimensions do not fit, KernelFault when the kernel is stopped.
+        Raises LaunchError before anything runs where the arguments or dimensions do not fit. A kernel that is stopped raises KernelFault at
+        the next call that waits for it, or here where the device is `blocking`.
         """
-        if stream not in (None, 0):
-            raise UnsupportedError("streams are not supported yet; leave stream out for the default stream")
+        command = self.command(arguments, sys._getframe(1), shared=shared, cooperative=cooperative, cluster=cluster)
+        self._stream(stream).submit(command)
+
+    def command(
+        self, arguments: Sequence[Any], caller: FrameType | None = None, *, shared: int = 0, cooperative: bool = False, cluster: Any = None
+    ) -> Launch:
+        """The launch as data, for a stream or a graph."""
         blocks = None if cluster is None else as_dim3(cluster, "cluster")
         shape = LaunchShape(self._grid, self._block, shared_bytes(shared), bool(cooperative), blocks)
-        self._kernel.launch(shape, arguments, sys._getframe(1))
+        return self._kernel.command(shape, arguments, caller)
+
+    def lazy(self, *arguments: Any, **options: Any) -> Lazy:
+        """The launch as a lazy operation, to be chained with others and run or awaited (`gridstride.runtime.lazy`)."""
+        return Lazy(self._kernel.device, (self.command(arguments, sys._getframe(1), **options),))
+
+    def _stream(self, stream: Any) -> Stream:
+        if stream is None or (isinstance(stream, int) and stream == 0):
+            return self._kernel.device.default_stream
+        if not isinstance(stream, Stream):
+            raise UsageError(f"a stream is made by device.stream(), not {type(stream).__name__} {stream!r:.40}")
+        if stream.device is not self._kernel.device:
+            raise UsageError(f"{stream.name} belongs to another device object ({stream.device}) than {self._kernel.name} ({self._kernel.device})")
+        return stream
 
 
 class Module(ABC):

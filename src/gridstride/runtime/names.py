@@ -9,6 +9,8 @@ from typing import Any
 from gridstride.runtime.array import Array, Storage
 from gridstride.runtime.parameters import KernelParameter
 
+_MOST_ROWS = 1 << 16
+
 
 class Buffers(dict[int, str]):
     """The arrays that a launch was given: allocation address → name. extents: offset of the parameter → the addresses
@@ -43,12 +45,26 @@ def buffer_names(parameters: Sequence[KernelParameter], arguments: Sequence[Any]
 
 
 def _extent(array: Array) -> tuple[int, int]:
-    """The addresses that an array's elements take up."""
+    """The addresses that an array's elements take up, from the first to behind the last."""
     if array.size == 0:
         return array.address, array.address
-    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-    low = array.address + sum(s for s in steps if s < 0)
-    return low, array.address + sum(s for s in steps if s > 0) + array.dtype.itemsize
+    spans = extent_of(array)
+    return min(low for low, _ in spans), max(high for _, high in spans)
+
+
+def extent_of(array: Any) -> list[tuple[int, int]]:
+    """The spans of addresses under an array's elements (a device array or a NumPy array), one a row where rows have gaps between them."""
+    address = array.address if isinstance(array, Array) else int(array.ctypes.data)
+    steps = sorted(((abs(s), n, s) for n, s in zip(array.shape, array.strides, strict=True) if n > 1), reverse=True)
+    low = address + sum((n - 1) * s for _, n, s in steps if s < 0)
+    width = array.dtype.itemsize
+    while steps and steps[-1][0] <= width:  # elements that follow each other without a gap
+        width += (steps[-1][1] - 1) * steps[-1][0]
+        steps.pop()
+    if len(steps) != 1 or steps[0][1] > _MOST_ROWS:
+        return [(low, low + width + sum((n - 1) * step for step, n, _ in steps))]
+    step, n, _ = steps[0]
+    return [(low + k * step, low + k * step + width) for k in range(n)]
 
 
 def _variables(frame: FrameType, storages: Iterable[Storage]) -> dict[int, str]:
@@ -58,7 +74,7 @@ def _variables(frame: FrameType, storages: Iterable[Storage]) -> dict[int, str]:
     scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
     for scope in scopes:
         for name, value in list(scope.items()):
-            if type(value) is Array and id(value.storage) in wanted and not name.startswith("_"):
+            if isinstance(value, Array) and id(value.storage) in wanted and not name.startswith("_"):
                 found = views if value.is_view else wholes
                 found.setdefault(wanted[id(value.storage)], name)
     return views | wholes

@@ -2,52 +2,79 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import KernelFault, LaunchError, UsageError
+from gridstride.events.hazards import Ranges, ranges, runs
+from gridstride.events.operations import LEGACY, Kind
 from gridstride.findings import Finding
 from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
+from gridstride.machine.detectors import race_planes
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.launch_options import LaunchOptions
 from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.program import Program, load_program
-from gridstride.observers.checks import launch_shape
+from gridstride.observers.checks import launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
+from gridstride.observers.metrics.estimate import FITTED
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 from gridstride.runtime import profiling
-from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.array import Array, Storage, Watcher
 from gridstride.runtime.checking import native_kinds
 from gridstride.runtime.checking import record as record_findings
+from gridstride.runtime.commands import Command, Launch, label
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.output import write_standard_output
 from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.simulated_queue import EventMark, Health, SimulatedQueue
 from gridstride.runtime.witness import LaunchInView, Witness
+
+if TYPE_CHECKING:
+    from gridstride.runtime.graph import Replay
+    from gridstride.runtime.streams import Event, Stream
 
 _ALWAYS_FITS = 256
 _LOCKSTEP_BUDGET = 1 << 26  # loop iterations: below a second
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
 
+LAUNCH_US = FITTED.launch_us
+SHORTEST_KERNEL_US = 1.5
+"""Microseconds of a kernel that does nothing, from its start to its end on the device."""
+
 
 class Simulator(Device):
-    """A simulated GPU. Every launch runs to its end before the call returns."""
+    """A simulated GPU. Every launch runs to its end when it is asked for; what streams and events would have made of it is modelled."""
+
+    stream_priorities = (0, -5)  # of an H200, by cuCtxGetStreamPriorityRange
 
     def __init__(
-        self, spec: DeviceSpec, *, seed: int | None = None, threads: int | None = None, budget: int | None = None, lockstep: bool = False
+        self,
+        spec: DeviceSpec,
+        *,
+        seed: int | None = None,
+        threads: int | None = None,
+        budget: int | None = None,
+        lockstep: bool = False,
+        blocking: bool = False,
+        per_thread_default: bool = False,
     ) -> None:
-        super().__init__(f"sim:{spec.key}", spec)
+        super().__init__(f"sim:{spec.key}", spec, blocking=blocking, per_thread_default=per_thread_default)
         self.seed = seed
         self.threads = threads
         self.budget = budget
@@ -55,6 +82,10 @@ class Simulator(Device):
         self.memory = Memory(spec.memory_bytes)
         self._unused: deque[Allocation] = deque()
         self._witness = Witness(self.memory)
+        self._queue = SimulatedQueue(self)
+        self._watcher = _Watcher(self._queue, self._witness)
+        self._pinned: dict[int, int] = {}  # address → bytes
+        self._said = weakref.finalize(self, _tell_unobserved, self._queue.health)
 
     def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
         if not isinstance(source, str | PathLike):
@@ -62,13 +93,16 @@ class Simulator(Device):
         text = source if isinstance(source, str) else Path(fspath(source))
         return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
 
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
     def allocate(self, nbytes: int, name: str | None = None) -> Storage:
+        self._queue.require_healthy()
         self._free_unused()
         allocation = self.memory.allocate(nbytes, name=name or "")
         # The garbage collector may end an array at any moment, in the middle of an allocation too: it only leaves a note here.
         note = self._unused.append
         storage = Storage(self, _Bytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
-        storage.on_read = self._witness.host_reads
+        storage.watcher = self._watcher
         return storage
 
     def _free_unused(self) -> None:
@@ -76,14 +110,111 @@ class Simulator(Device):
             allocation = self._unused.popleft()
             self.memory.free(allocation)
             self._witness.freed(allocation)
+            self._pinned.pop(allocation.address, None)
+            self._queue.pages.drop(allocation.address)
+
+    def allocate_host(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
+        storage, memory = self._shared_with_host(nbytes, name)
+        self._pinned[storage.address] = nbytes
+        return storage, memory
+
+    def allocate_managed(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
+        storage, memory = self._shared_with_host(nbytes, name)
+        self._queue.pages.add(storage.address, nbytes)
+        return storage, memory
+
+    def _shared_with_host(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
+        """Memory that the host writes where nobody sees it: it counts as written."""
+        storage = self.allocate(nbytes, name)
+        self._queue.concurrent = True
+        if nbytes:
+            self.memory.clear(storage.address, nbytes)
+            self.memory.mark_written(storage.address, nbytes)
+        return storage, self.memory.bytes_view(storage.address, nbytes)
+
+    def pool_array(self, stream: Stream, shape: Shape, dtype: npt.DTypeLike, name: str | None) -> Array:
+        return self.empty(shape, dtype, name=name)
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
         array = super().empty(shape, dtype, name=name)
         self._witness.made(array)
         return array
 
-    def launch(self, kernel: Kernel, shape: LaunchShape, parameters: bytes, names: Mapping[int, str]) -> LaunchOutcome:
-        self._free_unused()
+    def is_pinned(self, address: int) -> bool:
+        """Whether an address lies in pinned memory."""
+        if not self._pinned:
+            return False
+        allocation = self.memory.find(address)
+        return allocation is not None and allocation.address in self._pinned
+
+    def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:
+        self._queue.host_touches(array, reads=reads, writes=writes)
+
+    def place_of(self, address: int) -> tuple[str | None, int | None]:
+        """The name of the buffer that holds an address, and the index of the element there."""
+        allocation = self.memory.find(address)
+        if allocation is None:
+            return None, None
+        return allocation.name or None, self._witness.index_in(allocation, address)
+
+    # ---- streams -----------------------------------------------------------------------------------------------------
+
+    def submit(self, stream: Stream, command: Command) -> None:
+        self._queue.submit(stream, command)
+
+    def new_stream(self, stream: Stream) -> None:
+        if stream.number != LEGACY:
+            self._queue.open(stream)
+
+    def close_stream(self, stream: Stream) -> None:
+        self._queue.close(stream)
+
+    def stream_done(self, stream: Stream) -> bool:
+        self._queue.surface()
+        return True  # everything is carried out when it is asked for
+
+    def synchronize_stream(self, stream: Stream) -> None:
+        self._queue.synchronize(self._queue.moment(stream), stream.name)
+
+    def new_event(self, event: Event) -> EventMark:
+        return EventMark()
+
+    def record_event(self, stream: Stream, event: Event) -> None:
+        self._queue.record(stream, event)
+
+    def wait_event(self, stream: Stream, event: Event) -> None:
+        self._queue.wait(stream, event)
+
+    def event_recorded(self, event: Event) -> bool:
+        mark: EventMark = event.native
+        return mark.moment is not None
+
+    def event_done(self, event: Event) -> bool:
+        self._queue.surface()
+        return True
+
+    def synchronize_event(self, event: Event) -> None:
+        mark: EventMark = event.native
+        if mark.moment is not None:
+            self._queue.synchronize(mark.moment, "an event")
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        return self._queue.elapsed_ms(start, end)
+
+    def new_replay(self, replay: Replay) -> None: ...
+
+    def update_replay(self, replay: Replay, number: int) -> None: ...
+
+    def launch_replay(self, stream: Stream, replay: Replay) -> None:
+        self._queue.launch_replay(stream, replay)
+
+    def synchronize(self) -> None:
+        self.require_no_capture("waiting for the device")
+        self._queue.synchronize(None, "the device")
+
+    # ---- launches ----------------------------------------------------------------------------------------------------
+
+    def require_launchable(self, kernel: Kernel, shape: LaunchShape) -> None:
         resources = kernel.resources if shape.threads_per_block > _ALWAYS_FITS else None
         try:
             check_launch(
@@ -97,23 +228,49 @@ class Simulator(Device):
         except LaunchError as error:
             record_findings([launch_shape.refused(kernel.name, str(error))])
             raise
+        if not isinstance(kernel.module, SimulatedModule):
+            raise LaunchError(f"{kernel.name} was compiled for {kernel.module.device}, not for {self}")
+
+    def touched(self, command: Launch) -> tuple[Ranges, Ranges]:
+        """The words of its buffers that the launch which has just run read, and those that it wrote."""
+        planes = race_planes(self.memory)
+        reads: list[tuple[int, int]] = []
+        writes: list[tuple[int, int]] = []
+        for address in command.names:
+            allocation = self.memory.find(address)
+            if allocation is not None and allocation.size:
+                for spans, mask in zip((reads, writes), planes.touched(allocation.address, allocation.size), strict=True):
+                    spans += runs(mask, allocation.address)
+        return ranges(reads), ranges(writes)
+
+    def share_of(self, command: Launch) -> float:
+        """How much of the device a launch's blocks fill."""
+        found = command.kernel.occupancy(command.shape)
+        resident = found.blocks if found is not None and found.blocks else 1
+        return min(1.0, math.prod(command.shape.grid) / (resident * self.spec.multiprocessors))
+
+    def launch(self, command: Launch) -> LaunchOutcome:
+        self._free_unused()
+        kernel, shape, names = command.kernel, command.shape, command.names
         module = kernel.module
-        if not isinstance(module, SimulatedModule):
-            raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
+        assert isinstance(module, SimulatedModule)
         view = LaunchInView(kernel, module.program, shape, self._options(shape), names)
         before = self._witness.begins(view)
         try:
-            outcome = self._run(view, parameters, view.options)
+            outcome = self._run(view, command.parameters, view.options)
         except KernelFault as fault:
             told = _in_the_sources_words(self._witness.told(view, fault), kernel)
             self._witness.stopped(view, told)
             raise told from None
+        kernel_us = None
         if outcome.counts is not None:
-            profiling.record(self._metrics(outcome, kernel, shape, names))
+            metrics = self._metrics(outcome, kernel, shape, names)
+            kernel_us = max(metrics.estimate_us - LAUNCH_US, SHORTEST_KERNEL_US)
+            profiling.record(metrics)
         self._witness.ended(view, outcome)
         if before is not None:
-            self._witness.compare_schedules(view, before, lambda seed: self._run_again(view, parameters, seed))
-        return LaunchOutcome(outcome.seconds, shape.threads)
+            self._witness.compare_schedules(view, before, lambda seed: self._run_again(view, command.parameters, seed))
+        return LaunchOutcome(outcome.seconds, shape.threads, kernel_us)
 
     def _run_again(self, view: LaunchInView, parameters: bytes, seed: int | None) -> None:
         """Run a launch in another order, or in strict lockstep (None), for what it leaves in memory only."""
@@ -151,8 +308,9 @@ class Simulator(Device):
             lockstep=self.lockstep,
             cooperative=shape.cooperative,
             cluster=shape.cluster,
-            profile=profiling.is_profiling(),
-            checks=native_kinds(),
+            profile=profiling.is_profiling() or self._queue.keeps_time,
+            checks=native_kinds() | ({race_global.CHECK.kind} if self._queue.traces else frozenset()),
+            trace=self._queue.traces,
         )
 
     def _run(
@@ -173,9 +331,6 @@ class Simulator(Device):
             stdout=stdout,
         )
 
-    def synchronize(self) -> None:
-        """Nothing to wait for: every launch has ended when its call returns."""
-
 
 class SimulatedModule(Module):
     """A module whose program runs on the simulator."""
@@ -194,10 +349,11 @@ class SimulatedModule(Module):
         return {name: Storage(self.device, _Bytes(memory), variable.address, variable.size, name) for name, variable in placed.items()}
 
     def fresh(self) -> SimulatedModule:
-        device = self.device
-        return SimulatedModule(
-            Simulator(device.spec, seed=device.seed, threads=device.threads, budget=device.budget, lockstep=device.lockstep), self.source, self.program
+        old = self.device
+        device = Simulator(
+            old.spec, seed=old.seed, threads=old.threads, budget=old.budget, lockstep=old.lockstep, blocking=old.blocking
         )
+        return SimulatedModule(device, self.source, self.program)
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]
@@ -228,6 +384,33 @@ def _in_the_sources_words(fault: KernelFault, kernel: Kernel) -> KernelFault:
     told = KernelFault(str(fault).replace(f"`{kernel.entry}`", f"`{kernel.name}`"), fault.code, found)
     told.raw_findings = fault.raw_findings
     return told
+
+
+class _Watcher(Watcher):
+    """What the host does with a simulator's arrays outside of streams, for its queue and for its witness."""
+
+    def __init__(self, queue: SimulatedQueue, witness: Witness) -> None:
+        self._queue = queue
+        self._witness = witness
+
+    def host_reads(self, array: Array) -> None:
+        self._queue.outside_streams(f"the copy of {label(array)} to the host", array, kind=Kind.TO_HOST)
+        self._witness.host_reads(array)
+
+    def host_wrote(self, array: Array) -> None:
+        self._queue.outside_streams(f"the copy to {label(array)}", array, kind=Kind.TO_DEVICE)
+
+    def copied(self, destination: Array, source: Array) -> None:
+        self._queue.outside_streams(f"the copy of {label(source)} to {label(destination)}", destination, kind=Kind.ON_DEVICE, source=source)
+
+    def filled(self, array: Array) -> None:
+        self._queue.outside_streams(f"the fill of {label(array)}", array, kind=Kind.FILL)
+
+
+def _tell_unobserved(health: Health) -> None:
+    """A fault that no call has told of must not be lost with its device."""
+    if health.unobserved is not None:
+        print(f"gridstride: a kernel was stopped, and the program never waited for it: {health.unobserved}", file=sys.stderr)
 
 
 class _Bytes:

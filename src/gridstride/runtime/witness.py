@@ -57,6 +57,11 @@ class Witness:
         """An array lies at the start of an allocation."""
         self._dtypes[array.address] = array.dtype
 
+    def index_in(self, allocation: Allocation, address: int) -> int | None:
+        """The index of the element at an address, where the elements' type is known."""
+        dtype = self._dtypes.get(allocation.address)
+        return None if dtype is None else (address - allocation.address) // dtype.itemsize
+
     def freed(self, allocation: Allocation) -> None:
         self._freed.append(allocation)
         self._dtypes.pop(allocation.address, None)

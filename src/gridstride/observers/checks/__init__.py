@@ -21,6 +21,7 @@ from gridstride.observers.checks import (
     out_of_bounds,
     race_global,
     race_shared,
+    stream_hazard,
     trap,
     uninitialised,
     warp_mask,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     leak.CHECK,
     double_free.CHECK,
     api.CHECK,
+    stream_hazard.CHECK,
 )
 BY_KIND = {check.kind: check for check in CHECKS}
 ALWAYS = frozenset(check.kind for check in CHECKS if check.always)

@@ -1,0 +1,91 @@
+"""What it costs to move memory between host and device and to ask for something: the numbers of the model of time.
+
+Those of the H200 were measured on one; of the others the bandwidth follows from the generation of PCI Express of the card's data sheet at the
+share of it that the H200 reached, and the rest is the H200's. `measured` says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridstride.machine.devices import DeviceSpec
+
+
+@dataclass(frozen=True)
+class Link:
+    """Bandwidths in GB/s (10^9 bytes a second), times in microseconds.
+
+    host_call: the host's time for asking for an operation. start_copy, start_kernel: from asking until an idle device starts, and between an
+    operation's end and the start of one that waited for it. staging: bytes that pageable memory is copied by at a time.
+    """
+
+    pinned_to_device: float
+    pinned_to_host: float
+    pageable_to_device: float
+    pageable_to_host: float
+    start_copy: float
+    start_kernel: float
+    host_call: float
+    pageable_call: float
+    fault_to_device: float
+    """GB/s at which managed memory comes to a kernel that touches it where it is not."""
+    fault_to_host: float
+    mapped: float
+    """GB/s at which a kernel reads or writes pinned memory of the host in place."""
+    graph_node: float
+    """Between two nodes of a graph."""
+    measured: bool = False
+
+
+H200 = Link(
+    pinned_to_device=55.0,
+    pinned_to_host=55.0,
+    pageable_to_device=10.0,
+    pageable_to_host=10.0,
+    start_copy=1.5,
+    start_kernel=2.5,
+    host_call=2.5,
+    pageable_call=8.0,
+    fault_to_device=10.0,
+    fault_to_host=5.0,
+    mapped=40.0,
+    graph_node=1.2,
+)
+_GENERATION = {"t4": 3, "a100": 4, "a10": 4, "a30": 4, "l4": 4, "l40s": 4, "l40": 4}
+
+
+def link_of(device: DeviceSpec) -> Link:
+    """The link of a device."""
+    if device.key == "h200":
+        return H200
+    generation = _GENERATION.get(device.key, 5 if device.architecture.compute_capability >= (9, 0) else 4)
+    share = 2.0 ** (generation - 5)
+    return Link(
+        H200.pinned_to_device * share,
+        H200.pinned_to_host * share,
+        min(H200.pageable_to_device, H200.pinned_to_device * share),
+        min(H200.pageable_to_host, H200.pinned_to_host * share),
+        H200.start_copy,
+        H200.start_kernel,
+        H200.host_call,
+        H200.pageable_call,
+        H200.fault_to_device * share,
+        H200.fault_to_host * share,
+        H200.mapped * share,
+        H200.graph_node,
+    )
+
+
+def copy_microseconds(link: Link, nbytes: int, *, to_device: bool, pageable: bool) -> float:
+    """How long the copy engine works on a copy between host and device."""
+    rate = (
+        (link.pageable_to_device if pageable else link.pinned_to_device)
+        if to_device
+        else (link.pageable_to_host if pageable else link.pinned_to_host)
+    )
+    return nbytes / (rate * 1e3)
+
+
+def on_device_microseconds(device: DeviceSpec, nbytes: int, *, reads: bool) -> float:
+    """A copy within the device's memory (which reads and writes) or a fill (which writes)."""
+    return nbytes * (2 if reads else 1) / (device.memory_bandwidth_gbs * 1e3 * 0.9)

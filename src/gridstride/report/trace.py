@@ -1,0 +1,74 @@
+"""Timelines as Chrome's trace events, which Perfetto and `chrome://tracing` show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gridstride.errors import UsageError
+from gridstride.events.operations import Kind, Operation
+from gridstride.events.timeline import Timeline
+
+_HOST = 0
+_FIRST_STREAM = 1
+
+
+def write(path: Path, timelines: Sequence[Timeline]) -> None:
+    """Write a trace; the file is complete or not there. Raises UsageError where it cannot be written."""
+    text = json.dumps(events(timelines), ensure_ascii=False)
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"cannot write the trace to {path}: {error.strerror}") from None
+
+
+def events(timelines: Sequence[Timeline]) -> dict[str, Any]:
+    """The trace: a process for each device, in it a row for the host's waits and one for each stream. Times in microseconds."""
+    found: list[dict[str, Any]] = []
+    for process, timeline in enumerate(timelines):
+        found.append(_name("process_name", process, 0, f"{timeline.device} ({'measured' if timeline.measured else 'modelled'})"))
+        found.append(_name("thread_name", process, _HOST, "host"))
+        streams = sorted({p.operation.stream for p in timeline.operations})
+        found += [_name("thread_name", process, _FIRST_STREAM + s, f"stream {s}" if s else "default stream") for s in streams]
+        found += [_span(process, _HOST, f"wait: {w.what}", "host", w.start, w.end, {}) for w in timeline.host_waits]
+        for p in timeline.operations:
+            facts = _facts(p.operation)
+            found.append(_span(process, _FIRST_STREAM + p.operation.stream, p.operation.name, p.operation.kind.value, p.start, p.end, facts))
+    return {"traceEvents": found, "displayTimeUnit": "ns"}
+
+
+def _facts(operation: Operation) -> dict[str, Any]:
+    facts: dict[str, Any] = {"stream": operation.stream}
+    if operation.nbytes:
+        facts["bytes"] = operation.nbytes
+        if operation.microseconds:
+            facts["GB/s"] = round(operation.nbytes / operation.microseconds / 1e3, 2)
+    if operation.kind is Kind.KERNEL:
+        facts["share of the device"] = round(operation.share, 4)
+    if operation.pageable:
+        facts["memory"] = "pageable"
+    if operation.buffers:
+        facts["buffers"] = ", ".join(operation.buffers)
+    return facts
+
+
+def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _span(process: int, thread: int, name: str, category: str, start: float, end: float, facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": process,
+        "tid": thread,
+        "ts": round(start, 3),
+        "dur": round(end - start, 3),
+        "args": facts,
+    }
