@@ -15,6 +15,9 @@ import gridstride as gs
 settings.register_profile("gridstride", deadline=None)
 settings.load_profile("gridstride")
 
+# Devices of the tests tell of a fault at its launch, which is where a test looks for it; tests of the default open theirs with blocking=False.
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+
 CHECKED = ("engine", "engine_coverage", "truth_set", "pipeline")
 # What stops a kernel reaches the test as an exception, and refused launches are what some tests are about.
 SEEN_BY_THE_TEST = {"out-of-bounds", "misaligned", "trap", "assert", "deadlock", "budget", "double-free", "launch-shape", "api"}

@@ -227,7 +227,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
                 case RawPointer(address):
                     arguments.append(pointer(address))
                 case Buffer():
-                    array = _upload(kernel, argument)
+                    array = _upload(kernel, argument, kernel.parameters[position].name if position < len(kernel.parameters) else None)
                     arrays.append(array)
                     arguments.append(array)
                     if argument.out:
@@ -255,9 +255,9 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
             array.free()
 
 
-def _upload(kernel: Kernel, buffer: Buffer) -> Array:
+def _upload(kernel: Kernel, buffer: Buffer, name: str | None) -> Array:
     values = buffer.initial.build(buffer.dtype, buffer.count)
-    array = kernel.device.empty(buffer.shape, buffer.dtype)
+    array = kernel.device.empty(buffer.shape, buffer.dtype, name=name)
     return array if values is None else array.copy_from(values.reshape(buffer.shape))
 
 

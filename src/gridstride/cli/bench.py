@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from gridstride.bench import Options, observer_report, report, run
 from gridstride.bench.observers import run as run_observers
 from gridstride.cli.options import console, write_json
-from gridstride.report.json import require_writable
+from gridstride.report.files import require_writable
 
 Found = TypeVar("Found")
 

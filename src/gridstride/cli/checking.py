@@ -15,7 +15,7 @@ from gridstride.findings import Finding
 from gridstride.observers import checks as manual
 from gridstride.observers.checks.baseline import Known, leave_out, read_baseline, write_baseline
 from gridstride.observers.checks.suppress import LineOf, read_rules
-from gridstride.report.json import require_writable
+from gridstride.report.files import require_writable
 from gridstride.report.model import CaseResult, Receipt, RunResult
 
 

@@ -55,6 +55,7 @@ def command(
     explain: ExplainOption = None,
     json: running.JsonOption = None,
     save: running.SaveOption = None,
+    trace: running.TraceOption = None,
 ) -> None:
     """Run one kernel once, or every launch of a case file, and show what came out.
 
@@ -62,11 +63,12 @@ def command(
     """
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        running.require_writable(json, save)
+        running.require_writable(json, save, trace)
         looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
         target = open_device(device, seed=seed, threads=threads, budget=budget, lockstep=lockstep)
         what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
-        run = what.run(target, profile=profile, checks=looking.request)
+        with running.traced(trace):
+            run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))
         running.write_results(run, json, save)
     except GridstrideError as error:

@@ -50,6 +50,7 @@ def command(
     ] = None,
     json: running.JsonOption = None,
     save: running.SaveOption = None,
+    trace: running.TraceOption = None,
 ) -> None:
     """Run one kernel once, or every launch of a case file, and show what is slow: counters, the costliest lines, roofline, occupancy, advice.
 
@@ -57,10 +58,11 @@ def command(
     """
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        running.require_writable(json, save)
+        running.require_writable(json, save, trace)
         target = open_device(device, seed=seed, threads=threads, budget=budget)
         what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
-        run = what.run(target, profile=True)
+        with running.traced(trace):
+            run = what.run(target, profile=True)
         running.write_results(run, json, save)
     except GridstrideError as error:
         errors.print(Text(f"gridstride: {error}"))

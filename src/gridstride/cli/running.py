@@ -19,13 +19,14 @@ from gridstride.cli import options
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.findings import Dim3
 from gridstride.machine.limits import as_dim3
-from gridstride.report import findings_text
+from gridstride.report import files, findings_text
 from gridstride.report import json as json_report
 from gridstride.report.model import CaseResult, Failure, RunResult
 from gridstride.report.source_lines import SourceLines
 from gridstride.runtime.device import Device
 from gridstride.runtime.expressions import Number, evaluate_count
 from gridstride.runtime.module import Kernel, Module
+from gridstride.runtime.recording import timeline
 from gridstride.runtime.request import Argument, LaunchRequest, Scalar
 
 STANDARD_OUTPUT = Path("-")
@@ -57,6 +58,9 @@ ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Pro
 BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
 CooperativeOption = Annotated[bool, typer.Option("--cooperative", help="A cooperative launch: all blocks are resident, so that grid.sync() works.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
+TraceOption = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE.json", help="Write when copies and kernels run, by the device's model, for ui.perfetto.dev.")
+]
 SaveOption = Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Write the output buffers, under CASE.ARGUMENT_POSITION.")]
 
 
@@ -245,7 +249,18 @@ def require_writable(*paths: Path | None) -> None:
     """Raise UsageError before a long run for a file that cannot be written after it."""
     for path in paths:
         if path is not None and path != STANDARD_OUTPUT:
-            json_report.require_writable(path)
+            files.require_writable(path)
+
+
+@contextmanager
+def traced(file: Path | None) -> Iterator[None]:
+    """Write the timeline of what runs inside to a file, where one is named."""
+    if file is None:
+        yield
+        return
+    with timeline() as recorded:
+        yield
+    recorded.trace(file)
 
 
 def write_results(run: RunResult, json: Path | None, save: Path | None) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gridstride.errors import UsageError
 from gridstride.events.operations import Kind, Operation
 from gridstride.events.timeline import Timeline
+from gridstride.report import files
 
 _HOST = 0
 _FIRST_STREAM = 1
@@ -18,13 +18,7 @@ _FIRST_STREAM = 1
 def write(path: Path, timelines: Sequence[Timeline]) -> None:
     """Write a trace; the file is complete or not there. Raises UsageError where it cannot be written."""
     text = json.dumps(events(timelines), ensure_ascii=False)
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UsageError(f"cannot write the trace to {path}: {error.strerror}") from None
+    files.write(path, lambda file: file.write(text.encode()))
 
 
 def events(timelines: Sequence[Timeline]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gridstride.runtime.managed_pages import ManagedPages
 from gridstride.runtime.names import extent_of
 
 if TYPE_CHECKING:
+    from gridstride.runtime.device import LaunchOutcome
     from gridstride.runtime.graph import Replay
     from gridstride.runtime.simulator import Simulator
     from gridstride.runtime.streams import Event, Stream
@@ -44,6 +45,7 @@ class _Done:
     buffers: tuple[str, ...] = ()
     reads: Ranges = field(default_factory=lambda: NOTHING)
     writes: Ranges = field(default_factory=lambda: NOTHING)
+    outcome: LaunchOutcome | None = None
 
 
 @dataclass
@@ -120,11 +122,25 @@ class SimulatedQueue:
         """Whether what kernels read and wrote is wanted: something could be under way beside them."""
         return self.concurrent and is_checking(stream_hazard.CHECK.kind)
 
-    def submit(self, stream: Stream, command: Command, *, host_waits: bool = False) -> None:
+    def submit(self, stream: Stream, command: Command) -> None:
+        """Ask for an operation in a stream. A kernel that is stopped stops the device, and the next call that waits tells of it."""
         self.require_healthy()
-        if self.health.failure is not None:
-            return  # the device does nothing any more, and the host does not know yet
-        self._carry_out(stream, command, host_waits=host_waits, in_graph=False)
+        if self.health.failure is None:  # else the device does nothing any more, and the host does not know yet
+            try:
+                self._carry_out(stream, command)
+            except KernelFault as fault:
+                if self._device.blocking or fault.code == "interrupted":
+                    raise
+                self.health.failure = fault
+
+    def run(self, stream: Stream, command: Launch) -> LaunchOutcome:
+        """Run a kernel to its end in a stream and wait for it. Raises KernelFault where it is stopped, which does not stop the device."""
+        self.require_healthy()
+        self.surface()
+        outcome = self._carry_out(stream, command)
+        self.synchronize(self.moment(stream), _plain(command.what))
+        assert outcome is not None
+        return outcome
 
     def launch_replay(self, stream: Stream, replay: Replay) -> None:
         """Run a graph: its operations follow each other as its edges say, all of them what the stream had, and the stream all of them."""
@@ -139,10 +155,14 @@ class SimulatedQueue:
             lane = lanes[node.number]
             for earlier in node.after:
                 self._order.wait(lane, moments[earlier.number])
-            self._carry_out(stream, command, host_waits=False, in_graph=True, lane=lane)
-            moments.append(self._order.moment(lane))
-            if self.health.failure is not None:
+            try:
+                self._carry_out(stream, command, in_graph=True, lane=lane)
+            except KernelFault as fault:
+                if self._device.blocking or fault.code == "interrupted":
+                    raise
+                self.health.failure = fault
                 break
+            moments.append(self._order.moment(lane))
         for lane, moment in zip(lanes, moments, strict=False):
             self._order.wait(stream.number, moment)
             self._order.close(lane)
@@ -156,36 +176,31 @@ class SimulatedQueue:
         stamp = self._order.add(stream.number, number)
         self._step(Operation(number, Kind.GRAPH, "graph", stream.number, stamp.after, in_graph=in_graph))
 
-    def _carry_out(self, stream: Stream, command: Command, *, host_waits: bool, in_graph: bool, lane: int | None = None) -> None:
+    def _carry_out(self, stream: Stream, command: Command, *, in_graph: bool = False, lane: int | None = None) -> LaunchOutcome | None:
         number = next(self._numbers)
         stamp = self._order.add(stream.number if lane is None else lane, number)
-        try:
-            done = self._do(command)
-        except KernelFault as fault:
-            if self._device.blocking or fault.code == "interrupted":
-                raise
-            self.health.failure = fault
-            return
+        done = self._do(command)
         operation = Operation(
             number,
             done.kind,
-            command.what.replace("`", ""),
+            _plain(command.what),
             stream.number,
             stamp.after,
             done.microseconds,
             done.share,
             done.nbytes,
             done.pageable,
-            host_waits,
+            done.pageable,
             done.buffers,
             stream.priority,
             in_graph,
         )
         self._step(operation)
         if is_checking(stream_hazard.CHECK.kind):
-            self._check(command, stream, stamp, done, asynchronous=not host_waits)
-        if host_waits or done.pageable:
+            self._check(command, stream, stamp, done)
+        if done.pageable:
             self._order.host_waits(self._order.moment(stream.number))
+        return done.outcome
 
     def _step(self, step: Step) -> None:
         if self._model is not None:
@@ -222,7 +237,7 @@ class SimulatedQueue:
 
     def _launch(self, command: Launch) -> _Done:
         arrays = [a for a in command.arguments if isinstance(a, Array)]
-        outcome = self._device.launch(command)
+        outcome = self._device.execute(command)
         microseconds, share = 0.0, 1.0
         if self.keeps_time:
             known = recording.known_duration(command.kernel.name)
@@ -236,7 +251,7 @@ class SimulatedQueue:
                 self.pages.move(array, to_host=False)
         reads, writes = self._device.touched(command) if self.traces else (NOTHING, NOTHING)
         names = tuple(dict.fromkeys(command.names.values()))
-        return _Done(Kind.KERNEL, microseconds, share, buffers=names, reads=reads, writes=writes)
+        return _Done(Kind.KERNEL, microseconds, share, buffers=names, reads=reads, writes=writes, outcome=outcome)
 
     def _copy(self, command: Copy) -> _Done:
         destination, source = command.destination, command.source
@@ -272,10 +287,10 @@ class SimulatedQueue:
 
     # ---- hazards -----------------------------------------------------------------------------------------------------
 
-    def _check(self, command: Command, stream: Stream, stamp: Stamp, done: _Done, *, asynchronous: bool) -> None:
+    def _check(self, command: Command, stream: Stream, stamp: Stamp, done: _Done) -> None:
         kernel = command.kernel.name if isinstance(command, Launch) else ""
         found = [self._tell(h) for h in self._hazards.add(Access(stamp, command.what, kernel, stream.name, done.reads, done.writes))]
-        if done.pageable and asynchronous:
+        if done.pageable:
             found.append(stream_hazard.pageable(command.what, stream.name, done.buffers[0] if done.buffers else None))
         if found:
             record_findings(found)
@@ -362,7 +377,7 @@ class SimulatedQueue:
                 microseconds = on_device_microseconds(self._device.spec, array.nbytes, reads=kind is Kind.ON_DEVICE)
             nbytes, buffers = array.nbytes, _names([array])
             self._step(
-                Operation(number, kind, what, stream.number, stamp.after, microseconds, nbytes=nbytes, pageable=host, host_waits=host, buffers=buffers)
+                Operation(number, kind, _plain(what), stream.number, stamp.after, microseconds, nbytes=nbytes, pageable=host, host_waits=host, buffers=buffers)
             )
         if is_checking(stream_hazard.CHECK.kind):
             extents = _extents([array])
@@ -386,3 +401,8 @@ def _extents(arrays: Sequence[Any]) -> Ranges:
 
 def _names(arrays: Sequence[Array]) -> tuple[str, ...]:
     return tuple(array.name or f"{array.storage.address:#x}" for array in arrays)
+
+
+def _plain(what: str) -> str:
+    """A name for a chart, without the marks of code."""
+    return what.replace("`", "")
