@@ -101,6 +101,7 @@ RUNS = {
     "order-dependent": Run(8, 32, (np.zeros(1, np.int32),), severity="warning", schedules=3),
     "leak": Run(1, 8, (np.zeros(8, np.int32),), severity="warning"),
     "double-free": Run(1, 8, (np.zeros(8, np.int32),)),
+    "stream-hazard": Run(1, 32, (np.ones(32, F),)),
     "api": Run(1, 32, (32, 2.0, np.ones(32, F), np.ones(32, F))),
 }
 
@@ -117,9 +118,22 @@ def launch(check: Check, section: str) -> gs.Findings:
     arguments = [device.array(a) if isinstance(a, np.ndarray) else a for a in run.arguments]
     if check.kind == "api" and section == "Bad":
         arguments[2] = run.arguments[2]
+    if check.kind == "stream-hazard":
+        return _in_streams(device, kernel, arguments[0], early=section == "Bad")
     refused = suppress(gs.KernelFault, gs.LaunchError) if section == "Bad" else nullcontext()
     with gs.checking(schedules=run.schedules) as findings, refused:
         kernel[run.grid, block](*arguments, shared=run.shared)
+    return findings
+
+
+def _in_streams(device: gs.Device, kernel: gs.Kernel, x: gs.Array, *, early: bool) -> gs.Findings:
+    """The host's side of the example of stream hazards; `early`: the event is recorded before the copy."""
+    staged, copies, work = device.pinned(32), device.stream(), device.stream()
+    with gs.checking() as findings:
+        event = copies.record() if early else None
+        x.copy_from(staged, stream=copies)
+        work.wait(event or copies.record())
+        kernel[1, 32](x, stream=work)
     return findings
 
 

@@ -93,16 +93,21 @@ class Hazards:
         ]
         self._kept.append(access)
         del self._kept[:-_MOST_KEPT]
-        return found
+        return _nearest(found)
 
     def host(self, reads: Ranges, writes: Ranges) -> list[Hazard]:
         """The host itself reads or writes; the hazards that makes with what may be under way."""
         self._forget()
         found = (_conflict(earlier, None, reads, writes) for earlier in self._kept)
-        return [hazard for hazard in found if hazard is not None]
+        return _nearest([hazard for hazard in found if hazard is not None])
 
     def _forget(self) -> None:
         self._kept = [access for access in self._kept if not self.order.host_knows(access.stamp)]
+
+
+def _nearest(found: Sequence[Hazard]) -> list[Hazard]:
+    """The hazards without those with operations that another of them certainly follows: waiting for that one is enough."""
+    return [h for h in found if not any(other.earlier.stamp.follows(h.earlier.stamp) for other in found if other is not h)]
 
 
 def _conflict(earlier: Access, later: Access | None, reads: Ranges, writes: Ranges) -> Hazard | None:

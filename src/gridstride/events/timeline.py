@@ -112,9 +112,12 @@ def _reasons(timeline: Timeline) -> list[Reason]:
                 "give each of them a stream, or make the streams with non_blocking=True",
             )
         )
+    elif legacy:
+        found.append(
+            Reason("default stream", "everything went to the default stream, where nothing runs beside anything else; use two streams of device.stream() in turn")
+        )
     elif len(streams) == 1:
-        which = "the default stream" if streams == {LEGACY} else "one stream"
-        found.append(Reason("a missing stream", f"everything went to {which}, where nothing runs beside anything else; use two streams in turn"))
+        found.append(Reason("a missing stream", "everything went to one stream, where nothing runs beside anything else; use two streams in turn"))
     else:
         shared = _one_buffer_for_two(copies, kernels)
         if shared:

@@ -38,6 +38,7 @@ class Link:
 
 
 H200 = Link(
+    measured=True,
     pinned_to_device=55.0,
     pinned_to_host=55.0,
     pageable_to_device=10.0,

@@ -221,24 +221,31 @@ class Device(ABC):
     def allocate_managed(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
         """Managed memory: as the device has it, and as the host has it."""
 
+    def made(self, array: Array) -> None:  # noqa: B027 - most devices need not know
+        """An array was made at the start of an allocation."""
+
     def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:  # noqa: B027 - most devices need not know
         """The host is about to use memory that the device reaches as well."""
 
     def pinned(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> HostArray:
         """An array in pinned host memory, all zero: copies between it and the device run beside other work, and kernels may use it as it is."""
-        from gridstride.runtime.host_memory import HostArray
+        from gridstride.runtime.host_memory import HostArray, kept_by_view
 
         extents, element = _extents(shape), _checked(dtype)
         storage, memory = self.allocate_host(math.prod(extents) * element.itemsize, name)
-        return HostArray(Array(storage, storage.address, extents, element), memory.view(element).reshape(extents))
+        mapped = Array(storage, storage.address, extents, element)
+        self.made(mapped)
+        return HostArray(mapped, kept_by_view(storage, memory, element, extents))
 
     def managed(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> ManagedArray:
         """An array in managed memory, which host and device use under one address and which moves to where it is used."""
-        from gridstride.runtime.host_memory import ManagedArray
+        from gridstride.runtime.host_memory import ManagedArray, kept_by_view
 
         extents, element = _extents(shape), _checked(dtype)
         storage, memory = self.allocate_managed(math.prod(extents) * element.itemsize, name)
-        return ManagedArray(storage, extents, element, memory.view(element).reshape(extents))
+        array = ManagedArray(storage, extents, element, kept_by_view(storage, memory, element, extents))
+        self.made(array)
+        return array
 
     def pitched(self, shape: tuple[int, int], dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
         """A two-dimensional array whose rows each begin at a multiple of `PITCH` bytes, so that accesses to every row are aligned
@@ -248,7 +255,9 @@ class Device(ABC):
             raise UsageError(f"a pitched array has two dimensions, not {len(extents)}")
         pitch = max(1, -(-extents[1] * element.itemsize // PITCH)) * PITCH
         storage = self.allocate(extents[0] * pitch, name)
-        return Array(storage, storage.address, extents, element, (pitch, element.itemsize))
+        array = Array(storage, storage.address, extents, element, (pitch, element.itemsize))
+        self.made(array)
+        return array
 
     def array(self, data: Any, dtype: npt.DTypeLike | None = None, *, name: str | None = None) -> Array:
         """A copy of host data in device memory: a NumPy array, nested lists, anything with the array interface or DLPack on the CPU.
@@ -266,7 +275,9 @@ class Device(ABC):
         """An array whose elements were never written."""
         extents, element = _extents(shape), _checked(dtype)
         storage = self.allocate(math.prod(extents) * element.itemsize, name)
-        return Array(storage, storage.address, extents, element)
+        array = Array(storage, storage.address, extents, element)
+        self.made(array)
+        return array
 
     def zeros(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
         """An array of zeros."""

@@ -113,3 +113,16 @@ class ManagedArray(Array):
             raise UsageError(f"{self.storage.label} was freed and cannot be used any more")
         self.device.host_touches(self, reads=True, writes=True)
         return self._host_view
+
+
+class _Keeper:
+    """Keeps memory alive as long as a NumPy array looks at it."""
+
+    def __init__(self, storage: Storage, memory: npt.NDArray[Any]) -> None:
+        self.storage = storage
+        self.__array_interface__ = memory.__array_interface__
+
+
+def kept_by_view(storage: Storage, memory: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The host's bytes of an allocation as an array of elements, which keeps the allocation."""
+    return np.asarray(_Keeper(storage, memory)).view(dtype).reshape(shape)

@@ -135,10 +135,8 @@ class Simulator(Device):
     def pool_array(self, stream: Stream, shape: Shape, dtype: npt.DTypeLike, name: str | None) -> Array:
         return self.empty(shape, dtype, name=name)
 
-    def empty(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
-        array = super().empty(shape, dtype, name=name)
+    def made(self, array: Array) -> None:
         self._witness.made(array)
-        return array
 
     def is_pinned(self, address: int) -> bool:
         """Whether an address lies in pinned memory."""

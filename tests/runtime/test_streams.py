@@ -1,0 +1,340 @@
+"""Streams on the simulator: hazards, faults as CUDA gives them, the timeline of a double-buffered loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridstride as gs
+
+SOURCE = r"""
+extern "C" __global__ void scale(int n, float a, const float* x, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i];
+}
+extern "C" __global__ void part(int first, int n, float* y) {
+    int i = first + blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < first + n) y[i] += 1.0f;
+}
+extern "C" __global__ void beyond(float* x) { x[threadIdx.x + 1000000] = 1.0f; }
+extern "C" __global__ void wait_for_all(unsigned* arrived) {
+    __shared__ unsigned big[8000];
+    big[threadIdx.x] = 0;
+    if (threadIdx.x == 0) {
+        atomicAdd(arrived, 1u);
+        while (atomicAdd(arrived, 0u) < gridDim.x) { }
+    }
+    __syncthreads();
+    if (big[threadIdx.x] == 7) arrived[0] = 0;
+}
+"""
+N, PIECES = 4096, 6
+US = {"scale": 100.0}
+
+
+@pytest.fixture
+def device() -> gs.Device:
+    return gs.device("sim", blocking=False)
+
+
+def kernels(device: gs.Device) -> gs.Module:
+    return device.compile(SOURCE)
+
+
+def double_buffered(device: gs.Device, *, host: str = "pinned", wrong: bool = False, default: bool = False) -> np.ndarray[Any, Any]:
+    """`wrong`: kernels wait for the event of the other buffer's copy."""
+    scale = kernels(device)["scale"]
+    if host == "pinned":
+        source, result = device.pinned(N * PIECES).numpy(), device.pinned(N * PIECES).numpy()
+    else:
+        source, result = np.zeros(N * PIECES, np.float32), np.zeros(N * PIECES, np.float32)
+    source[:] = np.arange(N * PIECES)
+    x, y = ([device.empty(N, name=f"{name}{b}") for b in range(2)] for name in "xy")
+    into, work, out = [device.default_stream] * 3 if default else [device.stream() for _ in range(3)]
+    copied: list[gs.Event | None] = [None, None]
+    worked: list[gs.Event | None] = [None, None]
+    emptied: list[gs.Event | None] = [None, None]
+
+    def wait(stream: gs.Stream, event: gs.Event | None) -> None:
+        if event is not None:
+            stream.wait(event)
+
+    for k in range(PIECES):
+        b = k % 2
+        piece = slice(k * N, (k + 1) * N)
+        wait(into, worked[b])
+        x[b].copy_from(source[piece], stream=into)
+        copied[b] = into.record()
+        wait(work, copied[1 - b if wrong else b])
+        wait(work, emptied[b])
+        scale[-(-N // 256), 256](N, 2.0, x[b], y[b], stream=work)
+        worked[b] = work.record()
+        wait(out, worked[b])
+        y[b].copy_to(result[piece], stream=out)
+        emptied[b] = out.record()
+    device.synchronize()
+    return result
+
+
+def test_the_double_buffered_loop_overlaps_and_is_right(device: gs.Device) -> None:
+    with gs.checking() as findings, gs.timeline(US) as timeline:
+        result = double_buffered(device)
+    assert np.array_equal(result, 2.0 * np.arange(N * PIECES, dtype=np.float32))
+    assert findings.passed and len(findings) == 0
+    kernels_ = [p for p in timeline.operations if p.operation.kind.value == "kernel"]
+    copies = [p for p in timeline.operations if p.operation.kind.value == "copy to device"]
+    for kernel, following in zip(kernels_[:-1], copies[1:], strict=True):
+        assert following.start < kernel.end  # the copy of the next piece starts while the kernel runs
+    assert timeline.overlap_us > 0
+
+
+def test_longer_kernels_hide_all_copies(device: gs.Device) -> None:
+    with gs.timeline(US) as timeline:
+        double_buffered(device)
+    assert timeline.overlap_share > 0.7 and timeline.reasons == ()
+
+
+def test_an_event_of_the_wrong_buffer_is_a_hazard(device: gs.Device) -> None:
+    with gs.checking() as findings:
+        double_buffered(device, wrong=True)
+    assert {f.kind for f in findings.errors} == {"stream-hazard"}
+    assert {f.buffer for f in findings.errors} == {"x0", "x1"} and {f.kernel for f in findings.errors} == {"scale"}
+    assert "reads `x1`[0], which the copy to `x1` in stream" in " ".join(f.message for f in findings.errors)
+
+
+@pytest.mark.parametrize(("options", "reason"), [({"host": "pageable"}, "pageable memory"), ({"default": True}, "default stream")])
+def test_what_makes_it_serial_is_said(device: gs.Device, options: dict[str, Any], reason: str) -> None:
+    with gs.checking() as findings, gs.timeline(US) as timeline:
+        result = double_buffered(device, **options)
+    assert np.array_equal(result, 2.0 * np.arange(N * PIECES, dtype=np.float32))
+    assert timeline.overlap_us == 0 and reason in [r.what for r in timeline.reasons]
+    assert findings.errors == () and (len(findings.warnings) > 0) == (reason == "pageable memory")
+
+
+def test_parts_of_one_buffer_side_by_side_are_no_hazard(device: gs.Device) -> None:
+    """The kernels are given the whole buffer and an offset: what they touched is known to the word."""
+    part, y = kernels(device)["part"], device.zeros(2 * N)
+    one, two = device.stream(), device.stream()
+    with gs.checking() as findings:
+        part[16, 256](0, N, y, stream=one)
+        part[16, 256](N, N, y, stream=two)
+        device.synchronize()
+    assert len(findings) == 0, findings
+    with gs.checking() as findings:
+        part[16, 256](0, N, y, stream=one)
+        part[16, 256](N - 1, N, y, stream=two)
+        device.synchronize()
+    (found,) = findings.errors
+    assert (found.kind, found.index, found.kernel) == ("stream-hazard", N - 1, "part")
+
+
+def test_two_readers_are_no_hazard_and_the_legacy_stream_orders(device: gs.Device) -> None:
+    scale, x = kernels(device)["scale"], device.zeros(N)
+    one, two = device.stream(), device.stream()
+    y, z = device.empty(N), device.empty(N)
+    with gs.checking() as findings:
+        scale[16, 256](N, 1.0, x, y, stream=one)
+        scale[16, 256](N, 1.0, x, z, stream=two)
+        scale[16, 256](N, 1.0, y, x)  # the legacy default stream waits for both, and both for it
+        scale[16, 256](N, 1.0, x, z, stream=two)
+        device.synchronize()
+    assert len(findings) == 0, findings
+    free = device.stream(non_blocking=True)
+    with gs.checking() as findings:
+        scale[16, 256](N, 1.0, x, y)
+        scale[16, 256](N, 1.0, y, z, stream=free)
+        device.synchronize()
+    assert [f.kind for f in findings.errors] == ["stream-hazard"]
+
+
+def test_the_host_at_memory_in_flight(device: gs.Device) -> None:
+    pinned, x, stream = device.pinned(N, name="staged"), device.empty(N), device.stream()
+    pinned[:] = 1
+    with gs.checking() as findings:
+        x.copy_from(pinned, stream=stream)
+        assert pinned[0] == 1  # reading what is only read is right
+        pinned[0] = 2
+    (found,) = findings.errors
+    assert found.kind == "stream-hazard" and found.buffer == "staged" and found.message.startswith("the host writes `staged`[0] while the copy to ")
+    with gs.checking() as findings:
+        x.copy_to(pinned, stream=stream)
+        stream.synchronize()
+        assert pinned[1] == 1
+    assert len(findings) == 0
+
+
+def test_managed_memory_while_a_kernel_has_it(device: gs.Device) -> None:
+    scale, x, y = kernels(device)["scale"], device.managed(N), device.managed(N, name="y")
+    x.host[:] = 3
+    with gs.checking() as findings:
+        scale[16, 256](N, 2.0, x, y)
+        device.synchronize()
+        assert y.host[5] == 6
+        scale[16, 256](N, 2.0, x, y)
+        assert y.host[5] == 6
+    (found,) = findings.errors
+    assert found.kind == "stream-hazard" and found.buffer == "y"
+
+
+def test_pages_move_where_they_are_used(device: gs.Device) -> None:
+    scale, x, y = kernels(device)["scale"], device.managed(1 << 20), device.empty(1 << 20)
+    x.host[:] = 1
+    with gs.timeline({"scale": 10.0}) as timeline:
+        scale[4096, 256](1 << 20, 2.0, x, y)
+        scale[4096, 256](1 << 20, 2.0, x, y)
+        device.synchronize()
+    first, second = timeline.operations
+    assert first.end - first.start > 100 and second.end - second.start == pytest.approx(10)
+    with gs.timeline({"scale": 10.0}) as timeline:
+        x.host[:] = 1
+        device.default_stream.prefetch(x)
+        scale[4096, 256](1 << 20, 2.0, x, y)
+        device.synchronize()
+    assert [p.operation.kind.value for p in timeline.operations] == ["prefetch to host", "prefetch to device", "kernel"]
+    assert timeline.operations[2].end - timeline.operations[2].start == pytest.approx(10)
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def wait_by(what: str, device: gs.Device, stream: gs.Stream, x: gs.Array, event: gs.Event) -> Any:
+    calls: dict[str, Callable[[], Any]] = {
+        "device": device.synchronize,
+        "stream": stream.synchronize,
+        "event": event.synchronize,
+        "copy to host": x.numpy,
+        "copy from host": lambda: x.copy_from(np.zeros(32, np.float32)),
+        "query": lambda: stream.done,
+    }
+    return calls[what]()
+
+
+@pytest.mark.parametrize("what", ["device", "stream", "event", "copy to host", "copy from host", "query"])
+def test_a_fault_comes_late_and_stays(device: gs.Device, what: str) -> None:
+    module, x, stream = kernels(device), device.zeros(32), device.stream()
+    module["beyond"][1, 32](x, stream=stream)
+    module["scale"][1, 32](32, 1.0, x, x, stream=stream)  # not refused: nobody knows yet
+    event = stream.record()
+    with pytest.raises(gs.KernelFault, match="^kernel `beyond`: writes") as caught:
+        wait_by(what, device, stream, x, event)
+    assert caught.value.code == "out-of-bounds" and isinstance(caught.value.fault, gs.Finding) and caught.value.fault.site.line == 10
+    for call in (device.synchronize, x.numpy, lambda: device.zeros(3), lambda: module["scale"][1, 32](32, 1.0, x, x), stream.record):
+        with pytest.raises(gs.KernelFault, match="^kernel `beyond`: writes"):
+            call()
+    other = gs.device("sim", blocking=False)
+    assert other.zeros(3).numpy().sum() == 0  # another device object is another context
+
+
+def test_blocking_tells_at_once_and_does_not_stick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    for device in (gs.device("sim", blocking=True), gs.device("sim")):
+        x = device.zeros(32)
+        with pytest.raises(gs.KernelFault, match="^kernel `beyond`: writes"):
+            kernels(device)["beyond"][1, 32](x)
+        assert x.numpy().sum() == 0
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
+    assert not gs.device("sim").blocking
+
+
+def test_errors_of_configuration_come_at_once(device: gs.Device) -> None:
+    with pytest.raises(gs.LaunchError):
+        kernels(device)["scale"][1, 2048](1, 1.0, device.zeros(1), device.zeros(1))
+    device.synchronize()
+
+
+def test_a_fault_that_nobody_waits_for_is_not_lost() -> None:
+    code = f"import gridstride as gs\nd = gs.device('sim', blocking=False)\nd.compile({SOURCE!r})['beyond'][1, 32](d.zeros(32))\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("gridstride: a kernel was stopped, and the program never waited for it: kernel `beyond`: writes")
+
+
+def test_a_host_function_must_not_use_the_device_and_its_error_comes_late(device: gs.Device) -> None:
+    stream = device.stream()
+    stream.call(device.zeros, 3)
+    with pytest.raises(gs.UsageError, match="must not use the device"):
+        stream.synchronize()
+    device = gs.device("sim", blocking=False)
+    device.default_stream.call(lambda: 1 / 0)
+    with pytest.raises(gs.UsageError, match=r"^the host function <lambda> raised ZeroDivisionError: division by zero$"):
+        device.synchronize()
+
+
+def test_spinning_between_blocks(device: gs.Device) -> None:
+    """More blocks than fit wait for each other for ever; a cooperative launch of as many as fit runs, and of more is refused."""
+    kernel = kernels(device)["wait_for_all"]
+    fit = 132 * 7  # an H200's 132 multiprocessors with 233,472 bytes of shared memory, for blocks of 32,000 and 1,024 reserved
+    with gs.checking() as findings, pytest.raises(gs.KernelFault) as caught:
+        kernel[fit + 1, 32](device.zeros(1, np.uint32))
+        device.synchronize()
+    assert caught.value.code == "deadlock" and "deadlock" in {f.kind for f in findings.errors}
+    device = gs.device("sim", blocking=False)
+    kernel, arrived = kernels(device)["wait_for_all"], device.zeros(1, np.uint32)
+    kernel[fit, 32](arrived, cooperative=True)
+    device.synchronize()
+    assert arrived.item() == fit
+    with pytest.raises(gs.LaunchError, match=r"cooperative"):
+        kernel[fit + 1, 32](arrived, cooperative=True)
+
+
+# ---- lazy operations, graphs, trace ------------------------------------------------------------------------------------
+
+
+def test_lazy_operations(device: gs.Device) -> None:
+    scale, x, y, out = kernels(device)["scale"], device.empty(N), device.empty(N), device.pinned(N)
+    source = np.arange(N, dtype=np.float32)
+    chain = gs.lazy.copy(x, source) >> scale[16, 256].lazy(N, 3.0, x, y) >> gs.lazy.copy(out, y)
+    assert not out[:].any()
+    chain.run()
+    assert np.array_equal(out[:], 3 * source)
+    source[:] = 1
+
+    async def both() -> None:
+        await asyncio.gather(chain.wait_for(), gs.lazy.fill(device.empty(5), 2.0).wait_for())
+
+    asyncio.run(both())
+    assert (out[:] == 3).all()
+    with pytest.raises(gs.UsageError, match="different device objects"):
+        chain.then(gs.lazy.fill(gs.device("sim").empty(3), 1.0))
+
+
+def test_a_graph_in_the_timeline_and_its_hazards(device: gs.Device) -> None:
+    scale, x, y, z = kernels(device)["scale"], *(device.zeros(N, name=name) for name in "xyz")
+    one, two = device.stream(), device.stream()
+    with one.capture() as graph:
+        scale[16, 256](N, 2.0, x, y, stream=one)
+        two.wait(one.record())
+        scale[16, 256](N, 2.0, x, z, stream=two)
+        scale[16, 256](N, 2.0, y, y, stream=one)
+        one.wait(two.record())
+    replay = graph.instantiate()
+    with gs.checking() as findings, gs.timeline(US) as timeline:
+        replay.launch(one)
+        device.synchronize()
+    assert len(findings) == 0 and len(timeline.operations) == 3
+    scale[16, 256](N, 2.0, z, y, stream=two)
+    with gs.checking() as findings:
+        scale[16, 256](N, 2.0, x, y, stream=two)
+        replay.launch(one)
+        device.synchronize()
+    assert {f.kind for f in findings.errors} == {"stream-hazard"}
+
+
+def test_trace_for_perfetto(device: gs.Device, tmp_path: Path) -> None:
+    with gs.timeline(US) as timeline:
+        double_buffered(device)
+    timeline.trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] == "kernel"]
+    assert len(spans) == PIECES and all(e["dur"] == 100 for e in spans)
+    names = {(e["tid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"}
+    assert {"host"} < {name for _, name in names} and len(names) == 4
+    with pytest.raises(gs.UsageError, match="^cannot write "):
+        timeline.trace(tmp_path / "nowhere" / "trace.json")
