@@ -41,7 +41,7 @@ class Verdict(Exception):
 
 def run_case(case: Case) -> str:
     """The way the case ended: "ok" or an error's code. Raises Verdict where it ended in a way that it must not."""
-    device = Simulator(find_device("h200"), seed=case.order, threads=case.threads, budget=BUDGET)
+    device = Simulator(find_device("h200"), seed=case.order, threads=case.threads, budget=BUDGET, blocking=True)
     watch = Watch(device)
     try:
         _run(case, device, watch)

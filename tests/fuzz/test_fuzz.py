@@ -50,7 +50,7 @@ def test_a_workers_death_and_its_silence_are_failures(script: str, failure: str,
 
 @pytest.mark.parametrize(("offset", "kind"), [(-1, "red zone overwritten"), (400, "red zone overwritten"), (0, None), (399, None)])
 def test_a_write_beside_a_buffer_is_seen(offset: int, kind: str | None) -> None:
-    device = Simulator(find_device("h200"))
+    device = Simulator(find_device("h200"), blocking=True)
     watch = Watch(device)
     watch.canary()
     array = watch.buffer(np.zeros(100, np.float32))
@@ -65,7 +65,7 @@ def test_a_write_beside_a_buffer_is_seen(offset: int, kind: str | None) -> None:
 
 
 def test_a_write_into_a_neighbour_is_seen() -> None:
-    device = Simulator(find_device("h200"))
+    device = Simulator(find_device("h200"), blocking=True)
     watch = Watch(device)
     watch.canary()
     device.memory._bytes[watch.canaries[0].address + 63 - device.memory.base] = 1
