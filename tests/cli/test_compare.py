@@ -12,9 +12,9 @@ import pytest
 
 from gridstride import cli
 from gridstride.errors import UnsupportedError
-from gridstride.runtime import gpu_launch, gpu_session, ncu
+from gridstride.runtime import gpu_driver, gpu_session, ncu
+from gridstride.runtime.gpu_driver import Gpu
 from gridstride.runtime.gpu_jobs import JobResult, read_jobs, write_results
-from gridstride.runtime.gpu_launch import Gpu
 
 SOURCE = """extern "C" __global__ void add(const float *x, float *y) { y[threadIdx.x] += x[threadIdx.x]; }
 extern "C" __global__ void overrun(float *y) { y[threadIdx.x] = 1.0f; }
@@ -76,7 +76,7 @@ class NoDriver:
 
 
 def test_without_a_driver_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_launch, "_driver", NoDriver)
+    monkeypatch.setattr(gpu_driver, "load_driver", NoDriver)
     assert run(*ADD) == (
         3,
         "",
@@ -88,7 +88,7 @@ def test_without_the_bindings_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -
     def missing() -> Any:
         raise UnsupportedError("this needs an NVIDIA GPU and the package cuda-bindings (`pip install cuda-bindings`)")
 
-    monkeypatch.setattr(gpu_launch, "_driver", missing)
+    monkeypatch.setattr(gpu_driver, "load_driver", missing)
     status, out, err = run(*ADD)
     assert (status, out) == (3, "")
     assert err.startswith("gridstride: this needs an NVIDIA GPU and the package cuda-bindings (`pip install cuda-bindings`); ")

@@ -12,9 +12,9 @@ import pytest
 
 import gridstride as gs
 from gridstride.errors import UnsupportedError, UsageError
-from gridstride.runtime import gpu_launch, gpu_session, ncu
+from gridstride.runtime import gpu_driver, gpu_launch, gpu_session, ncu
+from gridstride.runtime.gpu_driver import Gpu
 from gridstride.runtime.gpu_jobs import Job, JobResult, outputs_of, prepare, read_jobs, write_jobs, write_results
-from gridstride.runtime.gpu_launch import Gpu
 from gridstride.runtime.initial import Initial
 from gridstride.runtime.request import Buffer, LaunchRequest, RawPointer, Scalar
 
@@ -164,7 +164,7 @@ def test_commands_are_run_with_this_package_and_stopped_in_time() -> None:
 
 def test_the_process_without_a_gpu_says_so() -> None:
     try:
-        gpu_launch.find_gpu()
+        gpu_driver.find_gpu()
     except UnsupportedError as error:
         assert str(error).startswith("this needs an NVIDIA GPU")
         done = subprocess.run([sys.executable, "-m", "gridstride.runtime.gpu_launch", "."], capture_output=True, check=False)
@@ -179,7 +179,7 @@ def test_the_process_without_a_gpu_says_so() -> None:
 @pytest.fixture
 def gpu() -> Gpu:
     try:
-        return gpu_launch.find_gpu()
+        return gpu_driver.find_gpu()
     except UnsupportedError as error:
         pytest.skip(str(error))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import gridstride
 from gridstride.errors import UnsupportedError
 from gridstride.runtime import ncu
+from gridstride.runtime.gpu_driver import Gpu
 from gridstride.runtime.gpu_jobs import RESULTS, Job, JobResult, read_results, write_jobs
-from gridstride.runtime.gpu_launch import Gpu
 
 SECONDS_A_JOB = 60
 """A process that has not made its launches after this long for each is stopped."""
