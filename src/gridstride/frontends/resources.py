@@ -105,7 +105,12 @@ def find_assembler() -> Path | None:
 
 
 def assemble_for_resources(ptx: str, arch: str, *, timeout_seconds: float = 300.0) -> dict[str, Resources]:
-    """Run ptxas on PTX text for its report on `arch` ("sm_90").
+    """Run ptxas on PTX text for its report on `arch` ("sm_90"). Raises what `assemble` raises."""
+    return parse_assembler_log(assemble(ptx, arch, timeout_seconds=timeout_seconds)[1])
+
+
+def assemble(ptx: str, arch: str, *, timeout_seconds: float = 300.0) -> tuple[bytes, str]:
+    """Run ptxas on PTX text: machine code for `arch` ("sm_90"), and the assembler's log.
 
     Raises UnsupportedError where there is no ptxas, or where it refuses the text (a PTX version newer than itself, for one).
     """
@@ -116,13 +121,14 @@ def assemble_for_resources(ptx: str, arch: str, *, timeout_seconds: float = 300.
         )
     with tempfile.TemporaryDirectory(prefix="gridstride-ptxas-") as folder:
         source = Path(folder) / "kernels.ptx"
+        code = Path(folder) / "kernels.cubin"
         source.write_text(ptx)
-        command = [str(assembler), "-v", f"-arch={arch}", "-o", str(Path(folder) / "kernels.cubin"), str(source)]
+        command = [str(assembler), "-v", f"-arch={arch}", "-o", str(code), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UnsupportedError(f"NVIDIA's ptxas ({assembler}) did not run: {error}") from error
-    if done.returncode != 0:
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise UnsupportedError(f"NVIDIA's ptxas ({assembler}) refuses this PTX for {arch}: {lines[0] if lines else 'it gives no reason'}")
-    return parse_assembler_log(done.stderr + done.stdout)
+        if done.returncode == 0:
+            return code.read_bytes(), done.stderr + done.stdout
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    raise UnsupportedError(f"NVIDIA's ptxas ({assembler}) refuses this PTX for {arch}: {lines[0] if lines else 'it gives no reason'}")

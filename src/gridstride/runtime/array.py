@@ -45,6 +45,29 @@ class Watcher:
         """An array was set to one value."""
 
 
+class Sharing:
+    """How arrays in one kind of memory get to other libraries and to each other; this one is for memory that is the host's."""
+
+    def dlpack(self, array: Array, **options: Any) -> Any:
+        """A capsule over an array's memory."""
+        return np.asarray(_Exposed(array)).__dlpack__(**options)
+
+    def dlpack_device(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def cuda_interface(self, array: Array) -> dict[str, Any]:
+        """What `__cuda_array_interface__` says. Raises AttributeError where the memory is none of CUDA's."""
+        raise AttributeError("an array of the simulator lies in the host's memory, not in CUDA's: __cuda_array_interface__ is for a GPU's")
+
+    def copies(self, destination: Array, source: Array) -> bool:
+        """Copy between arrays of one device, shape and type where they are, if that is possible."""
+        return False
+
+    def fills(self, array: Array, pattern: bytes) -> bool:
+        """Set every element to one value where the array is, if that is possible."""
+        return False
+
+
 class Storage:
     """One device allocation, shared by an array and all its views."""
 
@@ -68,6 +91,7 @@ class Storage:
         self.size = size
         self.name = name
         self.watcher = Watcher()
+        self.sharing = Sharing()
         self._released = released
         # Without atexit: at interpreter exit the memory may be gone before its users are.
         self._finalizer = weakref.finalize(self, release) if release else None
@@ -170,6 +194,11 @@ class Array:
         if stream is not None:
             stream.copy(self, source if isinstance(source, Array) or hasattr(source, "in_stream") else host_array(source))
             return self
+        if isinstance(source, Array) and (source.device, source.shape, source.dtype) == (self.device, self.shape, self.dtype):
+            self._require_live()
+            source._require_live()
+            if self._storage.sharing.copies(self, source):
+                return self
         values = source._mapped() if isinstance(source, Array) else host_array(source)
         if values.shape != self.shape:
             raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
@@ -200,7 +229,11 @@ class Array:
         if stream is not None:
             stream.fill(self, value)
             return self
-        self._assign(np.broadcast_to(self.one_element(value), self.shape))
+        self._require_live()
+        element = self.one_element(value)
+        if self._storage.sharing.fills(self, element.tobytes()):
+            return self
+        self._assign(np.broadcast_to(element, self.shape))
         self._storage.watcher.filled(self)
         return self
 
@@ -297,10 +330,15 @@ class Array:
 
     def __dlpack__(self, **options: Any) -> Any:
         """Export to other libraries without a copy. The importer keeps the memory alive; `free` ends it for all."""
-        return np.asarray(_Exposed(self)).__dlpack__(**options)
+        return self._storage.sharing.dlpack(self, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # The simulator's memory is host memory (kDLCPU).
+        return self._storage.sharing.dlpack_device()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """For libraries that work on a GPU's memory. Arrays of the simulator do not have it."""
+        return self._storage.sharing.cuda_interface(self)
 
     def __enter__(self) -> Self:
         self._require_live()
@@ -398,6 +436,8 @@ def host_array(data: Any) -> npt.NDArray[Any]:
 
     Raises UsageError for what is no array of numbers or lies in a GPU's memory.
     """
+    if isinstance(data, Array):
+        return data.numpy()
     if not isinstance(data, np.ndarray) and hasattr(data, "__cuda_array_interface__"):
         raise UsageError(f"the {type(data).__name__} lies in a GPU's memory; copy it to the host first (CuPy: .get(), PyTorch: .cpu())")
     try:

@@ -38,6 +38,8 @@ class Profile(Mapping[str, KernelMetrics]):
 
     def __init__(self) -> None:
         self._launches: list[LaunchMetrics] = []
+        self.skipped: list[str] = []
+        """What was launched and not counted, a sentence each."""
 
     @property
     def launches(self) -> tuple[LaunchMetrics, ...]:
@@ -68,7 +70,7 @@ class Profile(Mapping[str, KernelMetrics]):
     def __str__(self) -> str:
         """What `gridstride profile` prints, kernel by kernel; of several launches of a kernel the one that is estimated to take longest."""
         if not self._launches:
-            return "nothing was launched inside this profile"
+            return "; ".join(self.skipped) or "nothing was launched inside this profile"
         console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
         with console.capture() as captured:
             for kernel in self.values():
@@ -105,6 +107,13 @@ def record(launch: LaunchMetrics) -> None:
     """Put a launch that was counted into every open profile."""
     for profile in tuple(_open):
         profile.add(launch)
+
+
+def skip(what: str) -> None:
+    """Say in every open profile that something was launched and not counted."""
+    for profile in tuple(_open):
+        if what not in profile.skipped:
+            profile.skipped.append(what)
 
 
 _listings: dict[tuple[int, str], tuple[LoadedSource, SassListing | None]] = {}

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gridstride.errors import UsageError
 from gridstride.events.operations import Step
@@ -28,25 +28,40 @@ if TYPE_CHECKING:
 _open: list[Recording] = []
 
 
+class Measurement(Protocol):
+    """What a device measures for one recording."""
+
+    def timeline(self) -> Timeline:
+        """What was measured so far, once it has ended."""
+        ...
+
+
+M = TypeVar("M", bound=Measurement)
+
+
 class Recording:
     """The timelines of the devices that were used, one each; of the only one where it is asked itself."""
 
     def __init__(self, durations: Mapping[str, float]) -> None:
         self.durations = dict(durations)
         self._steps: dict[Device, list[Step]] = {}
-        self._measured: dict[Device, Timeline] = {}
+        self._measured: dict[Device, Any] = {}
 
     def add(self, device: Device, step: Step) -> None:
         self._steps.setdefault(device, []).append(step)
 
-    def add_measured(self, device: Device, timeline: Timeline) -> None:
-        self._measured[device] = timeline
+    def measurement(self, device: Device, make: Callable[[], M]) -> M:
+        """A device's measurement for this recording, made when it is first asked for."""
+        if device not in self._measured:
+            self._measured[device] = make()
+        found: M = self._measured[device]
+        return found
 
     @property
     def timelines(self) -> tuple[Timeline, ...]:
         """One for each device that was asked for something."""
         modelled = [Timeline.of(device.name, steps, link_of(device.spec)) for device, steps in self._steps.items()]
-        return (*modelled, *self._measured.values())
+        return (*modelled, *(measurement.timeline() for measurement in self._measured.values()))
 
     @property
     def timeline(self) -> Timeline:
@@ -132,6 +147,6 @@ def record(device: Device, step: Step) -> None:
         recording.add(device, step)
 
 
-def record_measured(device: Device, timeline: Timeline) -> None:
-    for recording in tuple(_open):
-        recording.add_measured(device, timeline)
+def measurements(device: Device, make: Callable[[], M]) -> list[M]:
+    """A device that measures: its measurement for every open recording."""
+    return [recording.measurement(device, make) for recording in tuple(_open)]
