@@ -54,10 +54,10 @@ def _give_back(address: int) -> None:
     _given.pop(address, None)
 
 
-def _capsule_ends(capsule: int) -> None:
-    """Nobody took what is in a capsule."""
-    if _is_valid(capsule, _NEW):
-        _give_back(_pointer(capsule, _NEW))
+def _capsule_ends(capsule: int, is_valid: Any = _is_valid, pointer: Any = _pointer, name: bytes = _NEW, give_back: Any = _give_back) -> None:
+    """Nobody took what is in a capsule. When Python ends this module may be gone before the capsule is, hence the defaults."""
+    if is_valid(capsule, name):
+        give_back(pointer(capsule, name))
 
 
 _DELETER = _Deleter(_give_back)
@@ -101,10 +101,10 @@ class _Taken:
     def __init__(self, address: int) -> None:
         self._address = address
 
-    def __del__(self) -> None:
-        deleter = _Managed.from_address(self._address).deleter
+    def __del__(self, managed: Any = _Managed, function: Any = _Deleter) -> None:
+        deleter = managed.from_address(self._address).deleter
         if deleter:
-            _Deleter(deleter)(self._address)
+            function(deleter)(self._address)
 
 
 def taken(capsule: Any) -> Borrowed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gridstride.errors import GridstrideError, KernelFault
-from gridstride.runtime.gpu_driver import LOST, DriverError
+from gridstride.errors import KernelFault
+from gridstride.runtime.gpu_driver import LOST
 
 _FAULTS: dict[str, tuple[str, str]] = {
     "ILLEGAL_ADDRESS": ("out-of-bounds", "read or wrote memory that is not there for it"),
@@ -21,7 +21,7 @@ _FAULTS: dict[str, tuple[str, str]] = {
 """CUDA's name for it → the code of the fault, and what the kernel did."""
 
 
-def failure(status: str, words: str, kernels: Collection[str], what: str) -> GridstrideError | None:
+def failure(status: str, words: str, kernels: Collection[str], what: str) -> KernelFault | None:
     """The error for a status after which the GPU is lost to this process; None for any other status.
 
     words: CUDA's text for it. kernels: those that may be at fault. what: the call that CUDA answered so.
@@ -31,7 +31,7 @@ def failure(status: str, words: str, kernels: Collection[str], what: str) -> Gri
     reported = f"{status}{f' ({words})' if words else ''}"
     known = _FAULTS.get(status.removeprefix("CUDA_ERROR_"))
     if known is None:
-        return DriverError(f"CUDA could not {what}: {reported}; this process can use the GPU no more", status)
+        return KernelFault(f"CUDA could not {what}: {reported}; this process can use the GPU no more", "lost")
     code, did = known
     who = f"kernel `{next(iter(kernels))}`" if len(kernels) == 1 else "a kernel"
     return KernelFault(

@@ -53,10 +53,9 @@ class _PoolBlock:
 
 
 class _HostView:
-    """Memory of the driver for NumPy to look at; whoever has a view of it keeps the allocation."""
+    """Memory of the driver for NumPy to look at."""
 
-    def __init__(self, address: int, size: int, storage: Storage) -> None:
-        self.storage = storage
+    def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
@@ -96,14 +95,14 @@ class GpuMemory:
         address = self._allocated(lambda size: driver.cuMemHostAlloc(size, flags), nbytes, "pinned memory")
         mapped = int(self._context.result(driver.cuMemHostGetDevicePointer(address, 0), "map pinned memory"))
         storage = self._storage(mapped, nbytes, name, partial(driver.cuMemFreeHost, address))
-        return storage, _host_view(address, nbytes, storage)
+        return storage, _host_view(address, nbytes)
 
     def managed_memory(self, nbytes: int, name: str | None) -> tuple[Storage, npt.NDArray[np.uint8]]:
         driver = self._context.driver
         flag = int(driver.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
         address = self._allocated(lambda size: driver.cuMemAllocManaged(size, flag), nbytes, "managed memory")
         storage = self._storage(address, nbytes, name, partial(driver.cuMemFree, address))
-        return storage, _host_view(address, nbytes, storage)
+        return storage, _host_view(address, nbytes)
 
     def of_module(self, module: object, address: int, size: int, name: str) -> Storage:
         """A module's variable, which keeps the module."""
@@ -149,9 +148,9 @@ def _free_block(context: GpuContext, block: _PoolBlock) -> None:
         context.driver.cuMemFreeAsync(block.address, block.stream.handle)
 
 
-def _host_view(address: int, nbytes: int, storage: Storage) -> npt.NDArray[np.uint8]:
+def _host_view(address: int, nbytes: int) -> npt.NDArray[np.uint8]:
     if not nbytes:
         return np.empty(0, np.uint8)
-    view = np.asarray(_HostView(address, nbytes, storage))
+    view = np.asarray(_HostView(address, nbytes))
     view[...] = 0
     return view

@@ -12,7 +12,7 @@ from weakref import finalize
 from gridstride.events.operations import LEGACY, Kind
 from gridstride.runtime import gpu_graph
 from gridstride.runtime.array import Array
-from gridstride.runtime.commands import Command, Copy, Fill, Free, HostCall, Launch, Prefetch, rows_of
+from gridstride.runtime.commands import Allocate, Command, Copy, Fill, Free, HostCall, Launch, Prefetch, rows_of
 from gridstride.runtime.gpu_context import GpuContext, GpuStream
 from gridstride.runtime.gpu_host_calls import CALLBACK, register
 from gridstride.runtime.gpu_memory import GpuMemory
@@ -69,6 +69,8 @@ class GpuQueue:
                 context.check(driver.cuLaunchHostFunc(stream.handle, driver.CUhostFn(CALLBACK), number), "call a function of the host")
             case Prefetch():
                 self._prefetch(stream, command)
+            case Allocate():
+                pass  # the memory is there with the array
             case Free():
                 memory.free_in(stream, command.array.storage)
 
@@ -112,8 +114,8 @@ class GpuQueue:
             case Prefetch():
                 kind = Kind.PREFETCH_TO_HOST if command.to_host else Kind.PREFETCH_TO_DEVICE
                 return {**told, "kind": kind, "nbytes": command.array.nbytes, "buffers": _names([command.array])}
-            case Free():
-                return {**told, "kind": Kind.FREE, "buffers": _names([command.array])}
+            case Allocate() | Free():
+                return {**told, "kind": Kind.FREE if isinstance(command, Free) else Kind.ALLOCATE, "buffers": _names([command.array])}
 
     def _is_pageable(self, address: int) -> bool:
         """Whether the driver does not know a host address: pinned and managed memory it does."""
@@ -210,4 +212,4 @@ class GpuQueue:
 
 
 def _names(arrays: Sequence[Array]) -> tuple[str, ...]:
-    return tuple(array.name or f"{array.storage.address:#x}" for array in arrays)
+    return tuple(array.name or array.storage.known_as or f"{array.storage.address:#x}" for array in arrays)

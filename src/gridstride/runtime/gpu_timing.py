@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -59,7 +59,7 @@ class Tape:
         before = (self._last[stream.number],) if stream.number in self._last else ()
         after = tuple(dict.fromkeys((*before, *self._also.pop(stream.number, ()))))
         self._last[stream.number] = number
-        self._spans.append(_Span(Operation(number, kind, name, stream.number, after, **more), asked, began, ended))
+        self._spans.append(_Span(Operation(number, kind, name, stream.number, after, stream_name=stream.name, **more), asked, began, ended))
 
     @contextmanager
     def wait(self, what: str) -> Iterator[None]:
@@ -93,7 +93,7 @@ class Tape:
             asked = min(span.asked, start)
             ready = min(start, max([asked, *(ends[before] for before in span.operation.after if before in ends)]))
             ends[span.operation.number] = end
-            placed.append(Placed(span.operation.lasting(end - start), asked, ready, start, end))
+            placed.append(Placed(replace(span.operation, microseconds=end - start), asked, ready, start, end))
         host = max([0.0, *(waited.end for waited in self._waits)])
         return Timeline(self._device, Schedule(tuple(placed), tuple(self._waits), host), measured=True)
 
