@@ -20,7 +20,7 @@ from gridstride.machine.limits import check_launch
 from gridstride.observers.checks import launch_shape
 from gridstride.runtime import checking, profiling, recording
 from gridstride.runtime.array import Array, Storage
-from gridstride.runtime.commands import Command, Launch
+from gridstride.runtime.commands import Command, Fill, Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape, _checked, _extents
 from gridstride.runtime.gpu_context import GpuContext, GpuStream
 from gridstride.runtime.gpu_driver import DriverError, find_gpu
@@ -192,7 +192,9 @@ class GpuDevice(Device):
         self.context.begin()
 
     def zeros(self, shape: Shape, dtype: npt.DTypeLike = np.float32, *, name: str | None = None) -> Array:
-        array = self.empty(shape, dtype, name=name).fill(0)
+        array = self.empty(shape, dtype, name=name)
+        self.require_outside_streams()
+        self.default_stream.submit(Fill(array, bytes(array.dtype.itemsize)))
         self.default_stream.synchronize()  # so that any stream may use it, as for every other array with a content
         return array
 

@@ -50,12 +50,15 @@ _given: dict[int, tuple[Any, ...]] = {}
 """What was given away and not given back: the address of its description → what must stay."""
 
 
-def _give_back(address: int) -> None:
-    _given.pop(address, None)
+# When Python ends this module may be gone before a capsule is, hence the defaults of what is called then.
+
+
+def _give_back(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
+    given.pop(address, None)
 
 
 def _capsule_ends(capsule: int, is_valid: Any = _is_valid, pointer: Any = _pointer, name: bytes = _NEW, give_back: Any = _give_back) -> None:
-    """Nobody took what is in a capsule. When Python ends this module may be gone before the capsule is, hence the defaults."""
+    """Nobody took what is in a capsule."""
     if is_valid(capsule, name):
         give_back(pointer(capsule, name))
 
