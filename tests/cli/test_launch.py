@@ -305,10 +305,10 @@ def test_help_shows_how_arguments_are_written(run: Any) -> None:
     assert "x=f32[n]:uniform" in " ".join(run("--help").out.replace("│", " ").split())
 
 
-def test_gpus_are_not_supported_yet(run: Any) -> None:
-    ended = run("k.cu", "hello", "--grid", "1", "--block", "1", "--arg", "n=1", "--device", "gpu")
+def test_a_gpu_that_is_not_there(run: Any) -> None:
+    ended = run("k.cu", "hello", "--grid", "1", "--block", "1", "--arg", "n=1", "--device", "gpu:99")
     assert ended.status == 3
-    assert ended.err.startswith("gridstride: running on a GPU (`gpu`) is not supported yet")
+    assert re.match("gridstride: (this needs an NVIDIA GPU|there is no GPU 99)", ended.err)
 
 
 def test_an_interrupt_ends_a_kernel_within_seconds(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gridstride.machine.limits import as_dim3
 from gridstride.machine.memory import RED_ZONE, Memory
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import checking
+from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.module import Kernel
 from gridstride.runtime.pointer import pointer
@@ -95,7 +96,7 @@ def _launch(case: Case, device: Simulator, kernel: Kernel, shape: LaunchShape, a
     for parameter, argument, value in zip(kernel.parameters, case.arguments, arguments, strict=False):
         size = min(parameter.size, len(packed) - parameter.offset)
         packed[parameter.offset : parameter.offset + size] = _raw(argument, value)[:size].ljust(size, b"\xa5")
-    device.launch(kernel, shape, bytes(packed), {})
+    device.launch(Launch(kernel, shape, bytes(packed), {}))
 
 
 def _filled(rng: np.random.Generator, dtype: np.dtype[Any], count: int, fill: str) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from gridstride.errors import UsageError
 from gridstride.findings import Finding, Site
 from gridstride.machine.devices import find_device
 from gridstride.machine.occupancy import occupancy
-from gridstride.report import findings_text
+from gridstride.report import files, findings_text
 from gridstride.report import json as json_report
 from gridstride.report import text as text_report
 from gridstride.report.model import CaseResult, Failure, Receipt, RunResult
@@ -179,10 +179,10 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
 def test_unwritable_places_wrong(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=re.escape(f"cannot write {tmp_path}: it is a folder")):
-        json_report.require_writable(tmp_path)
+        files.require_writable(tmp_path)
     with pytest.raises(UsageError, match=re.escape(f"cannot write {tmp_path}/no/r.json: No such file or directory")):
-        json_report.require_writable(tmp_path / "no" / "r.json")
-    json_report.require_writable(tmp_path / "new.json")
+        files.require_writable(tmp_path / "no" / "r.json")
+    files.require_writable(tmp_path / "new.json")
     assert list(tmp_path.iterdir()) == []
 
 

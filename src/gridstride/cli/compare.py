@@ -20,8 +20,8 @@ from gridstride.report import comparison_text
 from gridstride.report.comparison import CaseComparison, Comparison, as_json, compare_outputs, pair_counters
 from gridstride.report.model import CaseResult
 from gridstride.runtime import gpu_session
-from gridstride.runtime.gpu_jobs import Job, JobResult, outputs_of, prepare
 from gridstride.runtime.gpu_driver import Gpu, find_gpu
+from gridstride.runtime.gpu_jobs import Job, JobResult, outputs_of, prepare
 from gridstride.runtime.module import Module
 from gridstride.runtime.opening import device as open_device
 from gridstride.runtime.request import LaunchRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -35,6 +35,8 @@ _ENGINES = {
     Kind.TO_HOST: "to host",
     Kind.PREFETCH_TO_HOST: "to host",
 }
+HOST = -1
+"""In place of a stream's number: what the host's own access to memory sets off."""
 LEGACY = 0
 """Number of the legacy default stream, which waits for all blocking streams and they for it."""
 
@@ -46,7 +48,8 @@ class Operation:
 
     stream: its stream's number, 0 for the legacy default stream. microseconds: how long it runs, without waiting. share: of the device,
     for kernels: 1 fills it. nbytes: that a copy moves. pageable: the host's end is pageable memory. host_waits: the host goes on only when
-    it has ended. buffers: what it works on, for a person. in_graph: it is a node of a graph that was launched as one.
+    it has ended. buffers: what it works on, for a person. in_graph: it is a node of a graph that was launched as one. stream_name: what
+    messages call the stream.
     """
 
     number: int
@@ -62,9 +65,12 @@ class Operation:
     buffers: tuple[str, ...] = ()
     priority: int = 0
     in_graph: bool = False
+    stream_name: str = ""
 
-    def lasting(self, microseconds: float) -> Operation:
-        return replace(self, microseconds=microseconds)
+    @property
+    def where(self) -> str:
+        """What messages call its stream."""
+        return self.stream_name or ("the host" if self.stream == HOST else "the default stream" if self.stream == LEGACY else f"stream {self.stream}")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridstride.events.operations import LEGACY, Kind, Step
+from gridstride.events.operations import HOST, LEGACY, Kind, Step
 from gridstride.events.schedule import Placed, Schedule, Waited, busy, common, schedule
 from gridstride.events.transfers import Link
 
@@ -46,6 +46,19 @@ class Timeline:
     @property
     def host_waits(self) -> tuple[Waited, ...]:
         return self.placed.waits
+
+    def rows(self) -> list[tuple[str, list[Placed]]]:
+        """The operations by stream, as rows of a chart in which nothing overlaps: branches of a graph, which run in one stream, get more rows."""
+        found: list[tuple[str, list[Placed]]] = []
+        for stream in sorted({p.operation.stream for p in self.operations}):
+            rows: list[list[Placed]] = []
+            for p in sorted((p for p in self.operations if p.operation.stream == stream), key=lambda p: p.start):
+                free = next((row for row in rows if row[-1].end <= p.start), None)
+                if free is None:
+                    rows.append(free := [])
+                free.append(p)
+            found += [(row[0].operation.where + (f", branch {k + 1}" if k else ""), row) for k, row in enumerate(rows)]
+        return found
 
     @property
     def total_us(self) -> float:
@@ -88,7 +101,7 @@ class Timeline:
 
 def _reasons(timeline: Timeline) -> list[Reason]:
     operations = timeline.operations
-    copies = [p for p in operations if p.operation.kind in COPIES]
+    copies = [p for p in operations if p.operation.kind in COPIES and p.operation.stream != HOST]
     kernels = [p for p in operations if p.operation.kind in KERNELS]
     if len(copies) + len(kernels) < 3:
         return []
@@ -108,7 +121,7 @@ def _reasons(timeline: Timeline) -> list[Reason]:
         found.append(
             Reason(
                 "default stream",
-                f"{len(legacy)} operations went to the legacy default stream, which waits for every other stream and makes them wait; "
+                f"{len(legacy)} operation{'' if len(legacy) == 1 else 's'} went to the legacy default stream, which waits for every other stream and makes them wait; "
                 "give each of them a stream, or make the streams with non_blocking=True",
             )
         )

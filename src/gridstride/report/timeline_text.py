@@ -59,12 +59,11 @@ def _bars(timeline: Timeline) -> Table:
     if not operations:
         return table
     begin, end = min(p.start for p in operations), max(p.end for p in operations)
-    streams = sorted({p.operation.stream for p in operations})
     waits = [w for w in timeline.host_waits if w.end > begin]
     if waits:
         table.add_row("host", _bar([], waits, begin, end))
-    for stream in streams:
-        table.add_row(f"stream {stream}" if stream else "default stream", _bar([p for p in operations if p.operation.stream == stream], [], begin, end))
+    for name, row in timeline.rows():
+        table.add_row(_short(name), _bar(row, [], begin, end))
     return table
 
 
@@ -82,12 +81,16 @@ def _bar(operations: Sequence[Placed], waits: Sequence[Waited], begin: float, en
 
 def _table(timeline: Timeline) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column, justify in (("operation", "left"), ("stream", "right"), ("start µs", "right"), ("end µs", "right"), ("takes µs", "right"), ("bytes", "right")):
+    for column, justify in (("operation", "left"), ("stream", "left"), ("start µs", "right"), ("end µs", "right"), ("takes µs", "right"), ("bytes", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     operations = timeline.operations
     for p in operations[:_MOST_ROWS]:
         o = p.operation
-        table.add_row(o.name, str(o.stream), f"{p.start:,.1f}", f"{p.end:,.1f}", f"{p.end - p.start:,.1f}", f"{o.nbytes:,}" if o.nbytes else "")
+        table.add_row(o.name, _short(o.where), f"{p.start:,.1f}", f"{p.end:,.1f}", f"{p.end - p.start:,.1f}", f"{o.nbytes:,}" if o.nbytes else "")
     if len(operations) > _MOST_ROWS:
         table.add_row(f"… and {len(operations) - _MOST_ROWS:,} more")
     return table
+
+
+def _short(stream: str) -> str:
+    return stream.removeprefix("the ").replace("`", "")

@@ -12,7 +12,6 @@ from gridstride.events.timeline import Timeline
 from gridstride.report import files
 
 _HOST = 0
-_FIRST_STREAM = 1
 
 
 def write(path: Path, timelines: Sequence[Timeline]) -> None:
@@ -27,17 +26,15 @@ def events(timelines: Sequence[Timeline]) -> dict[str, Any]:
     for process, timeline in enumerate(timelines):
         found.append(_name("process_name", process, 0, f"{timeline.device} ({'measured' if timeline.measured else 'modelled'})"))
         found.append(_name("thread_name", process, _HOST, "host"))
-        streams = sorted({p.operation.stream for p in timeline.operations})
-        found += [_name("thread_name", process, _FIRST_STREAM + s, f"stream {s}" if s else "default stream") for s in streams]
         found += [_span(process, _HOST, f"wait: {w.what}", "host", w.start, w.end, {}) for w in timeline.host_waits]
-        for p in timeline.operations:
-            facts = _facts(p.operation)
-            found.append(_span(process, _FIRST_STREAM + p.operation.stream, p.operation.name, p.operation.kind.value, p.start, p.end, facts))
+        for thread, (name, row) in enumerate(timeline.rows(), _HOST + 1):
+            found.append(_name("thread_name", process, thread, name.removeprefix("the ").replace("`", "")))
+            found += [_span(process, thread, p.operation.name, p.operation.kind.value, p.start, p.end, _facts(p.operation)) for p in row]
     return {"traceEvents": found, "displayTimeUnit": "ns"}
 
 
 def _facts(operation: Operation) -> dict[str, Any]:
-    facts: dict[str, Any] = {"stream": operation.stream}
+    facts: dict[str, Any] = {"stream": operation.where.replace("`", "")}
     if operation.nbytes:
         facts["bytes"] = operation.nbytes
         if operation.microseconds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -91,6 +92,7 @@ class Storage:
         self.size = size
         self.name = name
         self.watcher = Watcher()
+        self.known_as: str | None = None  # the caller's variable, for memory without a name
         self.sharing = Sharing()
         self._released = released
         # Without atexit: at interpreter exit the memory may be gone before its users are.
@@ -192,7 +194,13 @@ class Array:
         Raises UsageError where the shape differs, or where the element type would lose more than a float's precision.
         """
         if stream is not None:
-            stream.copy(self, source if isinstance(source, Array) or hasattr(source, "in_stream") else host_array(source))
+            known = isinstance(source, Array) or hasattr(source, "in_stream")
+            stream.copy_for(sys._getframe(1), self, source if known else host_array(source))
+            return self
+        if hasattr(source, "in_stream") and (source.shape, source.dtype, source.device) == (self.shape, self.dtype, self.device):
+            pinned_stream = self.device.default_stream
+            pinned_stream.copy_for(sys._getframe(1), self, source)
+            pinned_stream.synchronize()
             return self
         if isinstance(source, Array) and (source.device, source.shape, source.dtype) == (self.device, self.shape, self.dtype):
             self._require_live()
@@ -215,11 +223,15 @@ class Array:
         stream: only ask for it there; the destination must not be used before the stream was waited for.
         """
         if stream is not None:
-            stream.copy(destination, self)
+            stream.copy_for(sys._getframe(1), destination, self)
         elif isinstance(destination, Array):
             destination.copy_from(self)
+        elif hasattr(destination, "in_stream") and destination.device is self.device:
+            pinned_stream = self.device.default_stream
+            pinned_stream.copy_for(sys._getframe(1), destination, self)
+            pinned_stream.synchronize()
         else:
-            target = destination.numpy() if hasattr(destination, "in_stream") else destination
+            target = destination.in_stream if hasattr(destination, "in_stream") else destination
             if not isinstance(target, np.ndarray) or target.shape != self.shape or target.dtype != self.dtype:
                 raise UsageError(f"copy_to needs a NumPy or pinned array of {self.dtype} with shape {self.shape}")
             target[...] = self.numpy()

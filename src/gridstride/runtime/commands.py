@@ -25,7 +25,7 @@ class Launch:
     shape: LaunchShape
     parameters: bytes
     names: Mapping[int, str]
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[Any, ...] = field(default=(), repr=False)
 
     @property
     def what(self) -> str:
@@ -50,8 +50,8 @@ class Rows:
 class Copy:
     """Elements from one array to another of the same shape and type; at least one of them is a device array."""
 
-    destination: Array | npt.NDArray[Any]
-    source: Array | npt.NDArray[Any]
+    destination: Array | npt.NDArray[Any] = field(repr=False)
+    source: Array | npt.NDArray[Any] = field(repr=False)
 
     @property
     def what(self) -> str:
@@ -111,6 +111,17 @@ class Prefetch:
 
 
 @dataclass(frozen=True)
+class Allocate:
+    """An array of the stream's pool, there for what is asked of the stream from now on."""
+
+    array: Array = field(repr=False)
+
+    @property
+    def what(self) -> str:
+        return f"the allocation of {label(self.array)}"
+
+
+@dataclass(frozen=True)
 class Free:
     """An array of the stream's pool given back, once what was asked of the stream before has ended."""
 
@@ -121,14 +132,15 @@ class Free:
         return f"the freeing of {label(self.array)}"
 
 
-Command = Launch | Copy | Fill | HostCall | Prefetch | Free
+Command = Launch | Copy | Fill | HostCall | Prefetch | Allocate | Free
 
 
 def label(array: Array | npt.NDArray[Any]) -> str:
-    """What a message calls an array."""
+    """What a message calls an array: its name, or the variable of the caller that held it when it was last used."""
     if not isinstance(array, Array):
         return "a host array"
-    return f"`{array.name}`" if array.name else "an array"
+    name = array.name or array.storage.known_as
+    return f"`{name}`" if name else "an array"
 
 
 def rows_of(array: Array | npt.NDArray[Any]) -> Rows:
@@ -152,6 +164,8 @@ def rows_of(array: Array | npt.NDArray[Any]) -> Rows:
 
 def copy_command(destination: Array | npt.NDArray[Any], source: Array | npt.NDArray[Any]) -> Copy:
     """A copy for a stream. Raises UsageError where shape or type differ: converting takes the host's time, so it is the caller's to do."""
+    if not isinstance(destination, Array) and not isinstance(source, Array):
+        raise UsageError("a copy in a stream has a device array on one side at least; between host arrays NumPy copies")
     if destination.shape != source.shape:
         raise UsageError(f"cannot copy an array of shape {source.shape} into one of shape {destination.shape}")
     if destination.dtype != source.dtype:

@@ -243,7 +243,7 @@ class Device(ABC):
 
         extents, element = _extents(shape), _checked(dtype)
         storage, memory = self.allocate_managed(math.prod(extents) * element.itemsize, name)
-        array = ManagedArray(storage, extents, element, kept_by_view(storage, memory, element, extents))
+        array = ManagedArray(Array(storage, storage.address, extents, element), kept_by_view(storage, memory, element, extents))
         self.made(array)
         return array
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gridstride.errors import UsageError
 from gridstride.runtime.array import Array
-from gridstride.runtime.commands import Command, Copy, Fill, Free, HostCall, Launch, Prefetch, copy_command, fill_command, label
+from gridstride.runtime.commands import Allocate, Command, Copy, Fill, Free, HostCall, Launch, Prefetch, copy_command, fill_command, label
 
 if TYPE_CHECKING:
     from gridstride.runtime.device import Device
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gridstride.runtime.streams import Stream
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     """One operation of a graph. `number` counts from 0; `after` are the nodes that it follows."""
 
@@ -27,6 +27,10 @@ class Node:
     @property
     def name(self) -> str:
         return self.command.what.replace("`", "")
+
+    def __repr__(self) -> str:
+        after = f" after {', '.join(str(node.number) for node in self.after)}" if self.after else ""
+        return f"<gridstride.Node {self.number}: {self.name}{after}>"
 
 
 class Graph:
@@ -47,7 +51,7 @@ class Graph:
 
     def add(self, command: Command, after: Iterable[Node] = ()) -> Node:
         """A node for an operation. Raises UsageError for one that no graph holds, or where `after` names nodes of another graph."""
-        if isinstance(command, Free | Prefetch):
+        if isinstance(command, Allocate | Free | Prefetch):
             raise UsageError(f"{command.what} cannot be part of a graph")
         before = tuple(dict.fromkeys(after))
         for node in before:
@@ -146,14 +150,16 @@ class Replay:
             raise UsageError("a graph cannot be launched into a stream that is being captured")
         self.device.launch_replay(target, self)
 
-    def update(self, node: Node | int, *arguments: Any) -> None:
-        """Give a kernel's node other arguments from the next launch on. Raises LaunchError where they do not fit the kernel."""
+    def update(self, node: Node | int, *arguments: Any, **by_name: Any) -> None:
+        """Give a kernel's node other arguments from the next launch on: all of them, or some by the names of their parameters.
+
+        Raises LaunchError where they do not fit the kernel.
+        """
         number = self._number(node)
         command = self.commands[number]
         if not isinstance(command, Launch):
             raise UsageError(f"node {number} is {command.what}, no kernel whose arguments could change")
-        parameters, names = command.kernel.packed(arguments)
-        self.commands[number] = replace(command, parameters=parameters, names=names, arguments=arguments)
+        self.commands[number] = command.kernel.command(command.shape, arguments if not by_name else _replaced(command, arguments, by_name))
         self.device.update_replay(self, number)
 
     def _number(self, node: Node | int) -> int:
@@ -164,6 +170,17 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"<gridstride.Replay of {len(self.nodes)} operations on {self.device}>"
+
+
+def _replaced(command: Launch, arguments: tuple[Any, ...], by_name: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A launch's arguments with some changed by the names of their parameters."""
+    if arguments:
+        raise UsageError("give all arguments of the kernel in their order, or some by name")
+    names = [parameter.name for parameter in command.kernel.parameters]
+    unknown = [name for name in by_name if name not in names]
+    if unknown:
+        raise UsageError(f"{command.kernel.name} has no parameter {unknown[0]!r}; it has {', '.join(names)}")
+    return tuple(by_name.get(name, argument) for name, argument in zip(names, command.arguments, strict=True))
 
 
 def _describe(command: Command) -> str:

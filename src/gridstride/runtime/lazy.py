@@ -79,7 +79,7 @@ async def _until_done(stream: Stream) -> None:
 def copy(destination: Any, source: Any) -> Lazy:
     """A copy between arrays of the same shape and type, at least one of them a device's."""
     device = _device_of(destination, source)
-    ends = [end.in_stream() if isinstance(end, HostArray) else end for end in (destination, source)]
+    ends = [end.in_stream if isinstance(end, HostArray) else end for end in (destination, source)]
     return Lazy(device, (copy_command(*ends),))
 
 

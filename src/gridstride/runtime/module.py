@@ -28,7 +28,7 @@ from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared
 from gridstride.runtime.host_memory import HostArray
 from gridstride.runtime.lazy import Lazy
 from gridstride.runtime.marshal import pack_arguments
-from gridstride.runtime.names import Buffers, buffer_names
+from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
 from gridstride.runtime.streams import Stream
 
@@ -83,24 +83,19 @@ class Kernel:
     def __call__(self, *arguments: Any, **options: Any) -> None:
         raise LaunchError(f"{self.name} needs its grid and block: write {self.name}[grid, block](…)")
 
-    def packed(self, arguments: Sequence[Any], caller: FrameType | None = None) -> tuple[bytes, Buffers]:
-        """The parameter buffer of a launch, and what messages call its arrays. `caller` is where variable names are looked up.
+    def command(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> Launch:
+        """A launch to be asked of a stream. `caller` is where variable names are looked up.
 
-        Raises LaunchError where the arguments do not fit.
+        Raises LaunchError where arguments or dimensions do not fit.
         """
-        given = [argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments]
+        given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
         try:
             parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, given, self.device)
         except (LaunchError, UsageError) as error:
             record_findings([api.tell(self.name, str(error))])
             raise
-        return parameters, buffer_names(self.parameters, given, caller)
-
-    def command(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> Launch:
-        """A launch to be asked of a stream. Raises LaunchError where arguments or dimensions do not fit."""
-        parameters, names = self.packed(arguments, caller)
+        names = buffer_names(self.parameters, given, caller)
         self.device.require_launchable(self, shape)
-        given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
         return Launch(self, shape, parameters, names, given)
 
     def launch(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> LaunchOutcome:

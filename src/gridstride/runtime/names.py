@@ -38,6 +38,8 @@ def buffer_names(parameters: Sequence[KernelParameter], arguments: Sequence[Any]
                 unnamed.setdefault(storage.address, (storage, parameter.name))
     if unnamed and caller is not None:
         variables = _variables(caller, [storage for storage, _ in unnamed.values()])
+        for address, (storage, _) in unnamed.items():
+            storage.known_as = variables.get(address, storage.known_as)
         names.update({address: variables.get(address, parameter) for address, (_, parameter) in unnamed.items()})
     else:
         names.update({address: parameter for address, (_, parameter) in unnamed.items()})
@@ -65,6 +67,15 @@ def extent_of(array: Any) -> list[tuple[int, int]]:
         return [(low, low + width + sum((n - 1) * step for step, n, _ in steps))]
     step, n, _ = steps[0]
     return [(low + k * step, low + k * step + width) for k in range(n)]
+
+
+def look_up(arrays: Iterable[Any], caller: FrameType) -> None:
+    """Let arrays without a name be known as the caller's variables that hold them."""
+    storages = [a.storage for a in arrays if isinstance(a, Array) and not a.storage.name and a.storage.known_as is None]
+    if storages:
+        found = _variables(caller, storages)
+        for storage in storages:
+            storage.known_as = found.get(storage.address)
 
 
 def _variables(frame: FrameType, storages: Iterable[Storage]) -> dict[int, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridstride.errors import GridstrideError, KernelFault, UsageError
 from gridstride.events.hazards import NOTHING, Access, Hazard, Hazards, Ranges, ranges
-from gridstride.events.operations import HostWait, Kind, Operation, Step
+from gridstride.events.operations import HOST, HostWait, Kind, Operation, Step
 from gridstride.events.order import Moment, Order, Stamp
 from gridstride.events.schedule import Model
 from gridstride.events.transfers import copy_microseconds, link_of, on_device_microseconds
@@ -22,7 +22,7 @@ from gridstride.runtime import recording
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import is_checking
 from gridstride.runtime.checking import record as record_findings
-from gridstride.runtime.commands import Command, Copy, Fill, Free, HostCall, Launch, Prefetch
+from gridstride.runtime.commands import Allocate, Command, Copy, Fill, Free, HostCall, Launch, Prefetch, label
 from gridstride.runtime.managed_pages import ManagedPages
 from gridstride.runtime.names import extent_of
 
@@ -57,14 +57,18 @@ class EventMark:
 
 
 class Health:
-    """The fault that stopped a device, and whether a call that waits has told of it."""
+    """The fault that stopped a device, and whether a call that waits has told of it; and what a function of the host has raised."""
 
     def __init__(self) -> None:
-        self.failure: KernelFault | GridstrideError | None = None
+        self.failure: GridstrideError | None = None
         self.surfaced = False
+        self.pending: GridstrideError | None = None
 
     def surface(self) -> None:
-        """A call that waits: raise the fault."""
+        """A call that waits: raise the fault, now and whenever it is asked again; or, once, what a function of the host has raised."""
+        if self.pending is not None:
+            pending, self.pending = self.pending, None
+            raise pending
         if self.failure is not None:
             self.surfaced = True
             raise self.failure.with_traceback(None)
@@ -194,12 +198,15 @@ class SimulatedQueue:
             done.buffers,
             stream.priority,
             in_graph,
+            stream.name,
         )
         self._step(operation)
         if is_checking(stream_hazard.CHECK.kind):
             self._check(command, stream, stamp, done)
         if done.pageable:
             self._order.host_waits(self._order.moment(stream.number))
+        if isinstance(command, Free):
+            command.array.free()  # now that findings can no longer ask what lies there
         return done.outcome
 
     def _step(self, step: Step) -> None:
@@ -231,9 +238,9 @@ class SimulatedQueue:
                 kind = Kind.PREFETCH_TO_HOST if command.to_host else Kind.PREFETCH_TO_DEVICE
                 return _Done(kind, moved / (rate * 1e3), nbytes=moved, buffers=_names([command.array]), reads=_extents([command.array]))
             case Free():
-                extents = _extents([command.array])
-                command.array.free()
-                return _Done(Kind.FREE, buffers=_names([command.array]), writes=extents)
+                return _Done(Kind.FREE, buffers=_names([command.array]), writes=_extents([command.array]))
+            case Allocate():
+                return _Done(Kind.ALLOCATE, buffers=_names([command.array]), writes=_extents([command.array]))
 
     def _launch(self, command: Launch) -> _Done:
         arrays = [a for a in command.arguments if isinstance(a, Array)]
@@ -277,13 +284,15 @@ class SimulatedQueue:
         try:
             command.function(*command.arguments)
         except GridstrideError as error:
-            self.health.failure = error
+            self.health.pending = error
         except Exception as error:  # noqa: BLE001 - whatever the caller's function raises is told at the next wait
             failure = UsageError(f"{command.what} raised {type(error).__name__}: {error}")
             failure.__cause__ = error
-            self.health.failure = failure
+            self.health.pending = failure
         finally:
             self._in_host_function = False
+        if self._device.blocking:
+            self.health.surface()
 
     # ---- hazards -----------------------------------------------------------------------------------------------------
 
@@ -296,7 +305,9 @@ class SimulatedQueue:
             record_findings(found)
 
     def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:
-        """The host uses memory that the device reaches too."""
+        """The host uses memory that the device reaches too. A function that a stream calls stands in the stream's order, which is not looked at."""
+        if self._in_host_function:
+            return
         self.require_healthy()
         if is_checking(stream_hazard.CHECK.kind):
             extents = _extents([array])
@@ -306,9 +317,8 @@ class SimulatedQueue:
         moved = self.pages.move(array, to_host=True)
         if moved and self.keeps_time:
             number = next(self._numbers)
-            stream = self._device.default_stream.number
             self._step(
-                Operation(number, Kind.PREFETCH_TO_HOST, "pages back to the host", stream, (), moved / (self._link.fault_to_host * 1e3), nbytes=moved, host_waits=True)
+                Operation(number, Kind.PREFETCH_TO_HOST, "pages back to the host", HOST, (), moved / (self._link.fault_to_host * 1e3), nbytes=moved, host_waits=True)
             )
 
     def _tell(self, hazard: Hazard) -> Any:
@@ -377,7 +387,7 @@ class SimulatedQueue:
                 microseconds = on_device_microseconds(self._device.spec, array.nbytes, reads=kind is Kind.ON_DEVICE)
             nbytes, buffers = array.nbytes, _names([array])
             self._step(
-                Operation(number, kind, _plain(what), stream.number, stamp.after, microseconds, nbytes=nbytes, pageable=host, host_waits=host, buffers=buffers)
+                Operation(number, kind, _plain(what), stream.number, stamp.after, microseconds, nbytes=nbytes, pageable=host, host_waits=host, buffers=buffers, stream_name=stream.name)
             )
         if is_checking(stream_hazard.CHECK.kind):
             extents = _extents([array])
@@ -400,7 +410,7 @@ def _extents(arrays: Sequence[Any]) -> Ranges:
 
 
 def _names(arrays: Sequence[Array]) -> tuple[str, ...]:
-    return tuple(array.name or f"{array.storage.address:#x}" for array in arrays)
+    return tuple(label(array).replace("`", "") if array.name or array.storage.known_as else f"{array.storage.address:#x}" for array in arrays)
 
 
 def _plain(what: str) -> str:

@@ -37,7 +37,7 @@ from gridstride.runtime import profiling
 from gridstride.runtime.array import Array, Storage, Watcher
 from gridstride.runtime.checking import native_kinds
 from gridstride.runtime.checking import record as record_findings
-from gridstride.runtime.commands import Command, Launch, label
+from gridstride.runtime.commands import Allocate, Command, Launch, label
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.output import write_standard_output
@@ -133,7 +133,9 @@ class Simulator(Device):
         return storage, self.memory.bytes_view(storage.address, nbytes)
 
     def pool_array(self, stream: Stream, shape: Shape, dtype: npt.DTypeLike, name: str | None) -> Array:
-        return self.empty(shape, dtype, name=name)
+        array = self.empty(shape, dtype, name=name)
+        self._queue.submit(stream, Allocate(array))
+        return array
 
     def made(self, array: Array) -> None:
         self._witness.made(array)
@@ -162,6 +164,7 @@ class Simulator(Device):
 
     def new_stream(self, stream: Stream) -> None:
         if stream.number != LEGACY:
+            self._queue.require_healthy()
             self._queue.open(stream)
 
     def close_stream(self, stream: Stream) -> None:
@@ -175,6 +178,7 @@ class Simulator(Device):
         self._queue.synchronize(self._queue.moment(stream), stream.name)
 
     def new_event(self, event: Event) -> EventMark:
+        self._queue.require_healthy()
         return EventMark()
 
     def record_event(self, stream: Stream, event: Event) -> None:
@@ -248,6 +252,7 @@ class Simulator(Device):
         return min(1.0, math.prod(command.shape.grid) / (resident * self.spec.multiprocessors))
 
     def launch(self, command: Launch) -> LaunchOutcome:
+        self.require_launchable(command.kernel, command.shape)
         return self._queue.run(self.default_stream, command)
 
     def execute(self, command: Launch) -> LaunchOutcome:

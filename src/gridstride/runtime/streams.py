@@ -11,9 +11,10 @@ The same on the simulator and on a GPU; what they do differently is behind `Devi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from gridstride.events.operations import LEGACY
 from gridstride.runtime.array import Array
 from gridstride.runtime.commands import Command, Free, HostCall, Prefetch, copy_command, fill_command
 from gridstride.runtime.host_memory import HostArray, ManagedArray
+from gridstride.runtime.names import look_up
 
 if TYPE_CHECKING:
     from gridstride.runtime.device import Device
@@ -73,6 +75,9 @@ class Event:
         """`end - start` in milliseconds."""
         return start.elapsed_ms(self)
 
+    def __repr__(self) -> str:
+        return f"<gridstride.Event of {self.device}, {'recorded' if self.recorded else 'never recorded'}>"
+
     def _require_outside_capture(self, what: str) -> None:
         if self.captured is not None:
             raise UsageError(f"the event was recorded while a graph was captured and cannot be {what}")
@@ -81,7 +86,7 @@ class Event:
 class Stream:
     """A queue of work: what is asked of it runs in that order, beside the work of other streams.
 
-    priority: smaller is served first. non_blocking: does not take part in the legacy default stream's rule.
+    priority: smaller is served first. non_blocking: does not take part in the legacy default stream's rule. name: what messages call it.
     """
 
     def __init__(self, device: Device, number: int, *, priority: int = 0, non_blocking: bool = False, name: str | None = None) -> None:
@@ -89,7 +94,7 @@ class Stream:
         self.number = number
         self.priority = priority
         self.non_blocking = non_blocking
-        self.name = name or ("the default stream" if number == LEGACY else f"stream {number}")
+        self.name = f"stream `{name}`" if name else "the default stream" if number == LEGACY else f"stream {number}"
         self.native: Any = device.new_stream(self)
         self.graph: Graph | None = None  # that is being captured
         self.tail: tuple[Node, ...] = ()  # what the next captured operation follows
@@ -107,7 +112,13 @@ class Stream:
 
     def copy(self, destination: Any, source: Any) -> None:
         """Copy between arrays of the same shape and type, device arrays and the host's, without waiting (see `Array.copy_from`)."""
-        self.submit(copy_command(end_of_copy(destination), end_of_copy(source)))
+        self.copy_for(sys._getframe(1), destination, source)
+
+    def copy_for(self, caller: FrameType, destination: Any, source: Any) -> None:
+        """`copy` for a caller whose variables name the arrays."""
+        ends = end_of_copy(destination), end_of_copy(source)
+        look_up(ends, caller)
+        self.submit(copy_command(*ends))
 
     def fill(self, array: Array, value: Any) -> None:
         """Set every element of a device array."""
@@ -244,7 +255,7 @@ class Stream:
 def end_of_copy(array: Any) -> Any:
     """An array as one end of a copy in a stream. Raises UsageError for what is none."""
     if isinstance(array, HostArray):
-        return array.in_stream()
+        return array.in_stream
     if isinstance(array, Array | np.ndarray):
         return array
     raise UsageError(f"a copy in a stream is between device arrays, pinned arrays and NumPy arrays, not {type(array).__name__}")
