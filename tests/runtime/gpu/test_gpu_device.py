@@ -177,15 +177,17 @@ def test_nothing_is_freed_in_a_context_that_is_lost(device: GpuDevice, driver: F
     assert not driver.named("cuMemFree")
 
 
+def copy_in(array: gs.Array, stream: gs.Stream) -> weakref.ref[Any]:
+    """Ask for a copy from a host array that nobody else has."""
+    host = np.ones(array.shape, array.dtype)
+    stream.copy(array, host)
+    return weakref.ref(host)
+
+
 def test_what_an_operation_needs_lives_until_the_stream_has_passed_it(device: GpuDevice, driver: FakeDriver) -> None:
     array, stream = device.empty(100), device.stream()
     driver.not_ready = True
-    seen = []
-    for _ in range(100):
-        host = np.ones(100, np.float32)
-        seen.append(weakref.ref(host))
-        array.copy_from(host, stream=stream)
-    del host
+    seen = [copy_in(array, stream) for _ in range(100)]
     gc.collect()
     assert all(each() is not None for each in seen)
     driver.not_ready = False
@@ -194,13 +196,8 @@ def test_what_an_operation_needs_lives_until_the_stream_has_passed_it(device: Gp
 
 
 def test_a_stream_that_is_gone_keeps_what_its_work_needs(device: GpuDevice, driver: FakeDriver) -> None:
-    array, stream = device.empty(4), device.stream()
-    host = np.ones(4, np.float32)
-    seen = weakref.ref(host)
-    array.copy_from(host, stream=stream)
+    seen = copy_in(device.empty(4), device.stream())
     driver.not_ready = True
-    del host, stream
-    gc.collect()
     device.event()
     assert driver.named("cuStreamDestroy") and seen() is not None
     driver.not_ready = False
