@@ -10,7 +10,7 @@ from gridstride.events.timeline import Timeline
 from gridstride.events.transfers import Link, copy_microseconds, link_of
 from gridstride.machine.devices import DEVICES, find_device
 
-LINK = Link(50, 50, 10, 10, start_copy=2, start_kernel=3, host_call=1, pageable_call=4, fault_to_device=10, fault_to_host=10, mapped=10, graph_node=1)
+LINK = Link(50, 50, 10, 10, start_copy=2, start_kernel=3, host_call=1, pageable_call=4, fault_to_device=10, fault_to_host=10, mapped=10, follow=1, graph_node=1)
 
 
 def operation(number: int, kind: Kind, us: float, stream: int, *after: int, **more: object) -> Operation:

@@ -46,6 +46,7 @@ class Setting:
         self.x = [device.empty(N, name=f"x{k}") for k in range(PIECES)]
         self.y = [device.empty(N, name=f"y{k}") for k in range(PIECES)]
         self.streams = [device.stream(non_blocking=True) for _ in range(3)]
+        self.halves = capture_halves(self)
 
     def launch(self, stream: Any, x: gs.Array, y: gs.Array) -> None:
         self.work[WHOLE](N, ROUNDS, x, y, stream=stream)
@@ -104,12 +105,22 @@ def one_stream(s: Setting) -> None:
 
 
 def two_halves(s: Setting) -> None:
-    """Kernels that each fill half of the device, in two streams at once, while a third copies."""
-    for k in range(PIECES):
-        s.half[HALF](FEW, ROUNDS * 8, s.x[0], s.y[0], stream=s.streams[0])
-        s.half[HALF](FEW, ROUNDS * 8, s.x[1], s.y[1], stream=s.streams[1])
-        if k < 2:
-            s.x[2 + k].copy_from(piece(s.pinned_in, k), stream=s.streams[2])
+    """A graph: kernels that each fill half of the device, in two branches at once, while a third copies."""
+    s.halves.launch(s.streams[0])
+
+
+def capture_halves(s: Setting) -> gs.Replay:
+    first, second, copies = s.streams
+    with first.capture() as graph:
+        second.wait(first.record())
+        copies.wait(first.record())
+        s.x[2].copy_from(piece(s.pinned_in, 2), stream=copies)
+        for _ in range(PIECES):
+            s.half[HALF](FEW, ROUNDS * 8, s.x[0], s.y[0], stream=first)
+            s.half[HALF](FEW, ROUNDS * 8, s.x[1], s.y[1], stream=second)
+        for stream in (second, copies):
+            first.wait(stream.record())
+    return graph.instantiate()
 
 
 PROGRAMS: dict[str, Callable[[Setting], None]] = {

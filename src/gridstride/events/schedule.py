@@ -154,7 +154,7 @@ class Model:
         if operation.kind in _NO_TIME:
             return max(asked, before)
         start = self.link.start_kernel if operation.kind in _BY_KERNELS else self.link.start_copy
-        noticed = self.link.graph_node if operation.in_graph else self.link.graph_node if ends else 0.0
+        noticed = self.link.graph_node if operation.in_graph else self.link.follow if ends else 0.0
         return max(asked + start, before + noticed)
 
     def _start(self, operation: Operation, ready: float) -> float:

@@ -63,10 +63,14 @@ class GpuContext:
         """What every call starts with. Raises the fault of an earlier kernel once a call that waits has told of it."""
         if self.in_host_function:
             raise UsageError("a function that a stream calls must not use the device (CUDA forbids it: cudaErrorNotPermitted)")
-        if self.health.surfaced:
-            self.health.surface()
+        self.require_healthy()
         self.use()
         self.free_unused()
+
+    def require_healthy(self) -> None:
+        """Raise the fault of an earlier kernel once a call that waits has told of it."""
+        if self.health.surfaced:
+            self.health.surface()
 
     def check(self, answer: tuple[Any, ...], what: str) -> Any:
         """What the driver gave. Raises DriverError, or the failure that all is lost with."""

@@ -54,8 +54,8 @@ _LOCKSTEP_BUDGET = 1 << 26  # loop iterations: below a second
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
 
 LAUNCH_US = FITTED.launch_us
-SHORTEST_KERNEL_US = 1.5
-"""Microseconds of a kernel that does nothing, from its start to its end on the device."""
+SHORTEST_KERNEL_US = 0.5
+"""Microseconds of a kernel that does nothing, from its start to its end on the device: 1,000 of them in a graph took 0.54 µs each on an H200."""
 
 
 class Simulator(Device):
