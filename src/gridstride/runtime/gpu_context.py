@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 from collections import deque
@@ -43,6 +44,7 @@ class GpuContext:
         self.driver = load_driver()
         self.device = checked(self.driver.cuDeviceGet(gpu.index), "open the GPU")
         self.handle = checked(self.driver.cuDevicePrimaryCtxRetain(self.device), "open the GPU")
+        _open.append(self)
         self.health = Health()
         self.lost = False
         """A kernel was stopped, and with it everything in the context is gone."""
@@ -64,6 +66,7 @@ class GpuContext:
         if self.in_host_function:
             raise UsageError("a function that a stream calls must not use the device (CUDA forbids it: cudaErrorNotPermitted)")
         self.require_healthy()
+        close_retired()
         self.use()
         self.free_unused()
 
@@ -196,8 +199,7 @@ class GpuContext:
 
     def close(self) -> None:
         """The device has no user any more, or the program ends: a fault that no call has told of must not be lost."""
-        if self.in_host_function:
-            return  # the garbage collector came here on CUDA's own thread: the context stays until the program ends
+        _open.remove(self)
         with self.asking():
             if not self.lost:
                 self.use()
@@ -207,3 +209,25 @@ class GpuContext:
         self.let_go()
         self.free_unused()
         self.driver.cuDevicePrimaryCtxRelease(self.device)
+
+
+_open: list[GpuContext] = []
+_retired: deque[GpuContext] = deque()
+
+
+def retire(context: GpuContext) -> None:
+    """Note that a device has ended. The garbage collector comes here at any moment, within calls of the driver too, where none may be made."""
+    _retired.append(context)
+
+
+def close_retired() -> None:
+    """Close the contexts of devices that have ended."""
+    while _retired:
+        _retired.popleft().close()
+
+
+@atexit.register
+def _close_all() -> None:
+    _retired.clear()
+    for context in tuple(_open):
+        context.close()

@@ -22,7 +22,7 @@ from gridstride.runtime import checking, profiling, recording
 from gridstride.runtime.array import Array, Storage
 from gridstride.runtime.commands import Command, Fill, Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape, _checked, _extents
-from gridstride.runtime.gpu_context import GpuContext, GpuStream
+from gridstride.runtime.gpu_context import GpuContext, GpuStream, retire
 from gridstride.runtime.gpu_driver import DriverError, find_gpu
 from gridstride.runtime.gpu_memory import GpuMemory
 from gridstride.runtime.gpu_module import GpuKernel, GpuModule
@@ -52,7 +52,7 @@ class GpuDevice(Device):
         self.stream_priorities = int(least), int(greatest)
         self._memory = GpuMemory(self)
         self._queue = GpuQueue(context)
-        finalize(self, context.close)
+        finalize(self, retire, context).atexit = False
 
     # ---- code --------------------------------------------------------------------------------------------------------
 

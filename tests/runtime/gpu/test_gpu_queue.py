@@ -10,6 +10,7 @@ import pytest
 import gridstride as gs
 from gridstride.errors import KernelFault, UsageError
 from gridstride.events.operations import Kind
+from gridstride.runtime import gpu_context
 from gridstride.runtime.gpu_device import GpuDevice
 from gridstride.runtime.gpu_dlpack import taken
 
@@ -91,6 +92,8 @@ def test_a_fault_that_nobody_waited_for_is_told_at_the_end(driver: FakeDriver, c
     driver.broken = "ILLEGAL_ADDRESS"
     del one
     gc.collect()
+    assert not context.lost  # the garbage collector asks nothing of the driver
+    gpu_context.close_retired()
     assert "gridstride: a kernel was stopped, and the program never waited for it: a kernel read or wrote memory" in capsys.readouterr().err
     assert context.lost and len(driver.named("cuDevicePrimaryCtxRelease")) == 1
 
