@@ -372,6 +372,15 @@ def test_spinning_between_blocks(device: gs.Device) -> None:
 # ---- lazy operations, graphs, trace ------------------------------------------------------------------------------------
 
 
+def test_nothing_is_written_outside_of_streams_during_a_capture(device: gs.Device) -> None:
+    x, stream = device.zeros(4), device.stream()
+    with stream.capture():
+        for call in (lambda: x.fill(1), lambda: x.copy_from(np.ones(4, np.float32)), x.numpy, device.synchronize):
+            with pytest.raises(gs.UsageError, match="cannot be used while a graph is captured"):
+                call()
+    assert x.numpy().sum() == 0
+
+
 def test_lazy_operations(device: gs.Device) -> None:
     scale, x, y, out = kernels(device)["scale"], device.empty(N), device.empty(N), device.pinned(N)
     source = np.arange(N, dtype=np.float32)

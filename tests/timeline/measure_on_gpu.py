@@ -1,4 +1,4 @@
-"""What the model of time has of a real GPU: `python -m tests.timeline.measure_on_gpu OUT.json` on a machine with one.
+"""What the model of time has of a real GPU: `PYTHONPATH=tests python -m timeline.measure_on_gpu OUT.json` on a machine with one.
 
 Bandwidths of copies by size and kind of memory, of managed memory that a kernel finds elsewhere, of kernels on mapped memory, times between
 operations, and the five programs of `programs.py` with their kernels' own times. Medians of several repetitions.
@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from tests.timeline.programs import PROGRAMS, Setting, durations, total_ms
 
 import gridstride as gs
+from timeline.programs import PROGRAMS, Setting, durations, total_ms
 
 SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 REPETITIONS = 9

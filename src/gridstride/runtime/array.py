@@ -33,6 +33,9 @@ class DeviceMemory(Protocol):
 class Watcher:
     """Is told what the host does with arrays outside of streams; this one does not mind."""
 
+    def begins(self) -> None:
+        """The host is about to copy or fill. Raises the fault of an earlier kernel, and UsageError where it must not now."""
+
     def host_reads(self, array: Array) -> None:
         """The host is about to get an array's content."""
 
@@ -207,6 +210,7 @@ class Array:
             source._require_live()
             if self._storage.sharing.copies(self, source):
                 return self
+        self._storage.watcher.begins()
         values = source._mapped() if isinstance(source, Array) else host_array(source)
         if values.shape != self.shape:
             raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
@@ -243,6 +247,7 @@ class Array:
             return self
         self._require_live()
         element = self.one_element(value)
+        self._storage.watcher.begins()
         if self._storage.sharing.fills(self, element.tobytes()):
             return self
         self._assign(np.broadcast_to(element, self.shape))

@@ -18,7 +18,7 @@ from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.gpu_context import GpuContext
 from gridstride.runtime.gpu_driver import DEFAULT_DYNAMIC_SHARED, TOO_NEW, DriverError, load_image
 from gridstride.runtime.module import Kernel, Module
-from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.parameters import KernelParameter, kernel_parameters
 
 if TYPE_CHECKING:
     from gridstride.runtime.gpu_device import GpuDevice
@@ -168,20 +168,7 @@ class GpuModule(Module):
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]
-        declared, names = self.source.parameters(entry), self.source.parameter_names(entry)
-        parameters = [
-            KernelParameter(
-                position,
-                (names[position] if names else "") or parameter.name,
-                parameter.name,
-                parameter.type,
-                parameter.size,
-                parameter.align,
-                parameter.offset,
-                declared[position].type if declared else None,
-            )
-            for position, parameter in enumerate(layout.parameters)
-        ]
+        parameters = kernel_parameters(entry, self.source, self.program)
         context = self.device.context
         context.begin()
         function = context.result(context.driver.cuModuleGetFunction(self.handle, entry.encode()), f"find {entry} in {self.source.name}")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gridstride.runtime.array import Array, Storage, host_array
 
-_READING = frozenset("all any argmax argmin argsort astype copy dot item max mean min prod std sum tobytes tolist var".split())
+_READING = frozenset(("all", "any", "argmax", "argmin", "argsort", "astype", "copy", "dot", "item", "max", "mean", "min", "prod", "std", "sum", "tobytes", "tolist", "var"))
 
 
 class HostArray(np.lib.mixins.NDArrayOperatorsMixin):

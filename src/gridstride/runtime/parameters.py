@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gridstride.frontends.source import LoadedSource
 from gridstride.isa.types import ScalarType
+from gridstride.machine.program import Program
 
 _C_NAMES: dict[str, str] = {
     "bool": "bool",
@@ -112,3 +114,21 @@ class KernelParameter:
 def plain_type(text: str) -> str:
     """A C++ type without qualifiers and spare blanks: `const unsigned  int` → `unsigned int`."""
     return " ".join(_QUALIFIERS.sub(" ", text).split())
+
+
+def kernel_parameters(entry: str, source: LoadedSource, program: Program) -> list[KernelParameter]:
+    """The parameters of a kernel: where PTX has them, named and typed as the source does."""
+    declared, names = source.parameters(entry), source.parameter_names(entry)
+    return [
+        KernelParameter(
+            position,
+            (names[position] if names else "") or parameter.name,
+            parameter.name,
+            parameter.type,
+            parameter.size,
+            parameter.align,
+            parameter.offset,
+            declared[position].type if declared else None,
+        )
+        for position, parameter in enumerate(program.entries[entry].parameters)
+    ]

@@ -371,11 +371,15 @@ class SimulatedQueue:
     def moment(self, stream: Stream) -> Moment:
         return self._order.moment(stream.number)
 
-    def outside_streams(self, what: str, array: Array, *, kind: Kind, source: Array | None = None) -> None:
-        """A copy or fill that was asked of no stream: it stands in the default stream, and the host waits for copies from or to it."""
+    def require_outside_streams(self) -> None:
+        """Raise what stands against a copy or fill outside of streams: an earlier kernel's fault, a capture."""
         self.require_healthy()
         self.surface()
         self._device.require_no_capture("a copy outside of streams")
+
+    def outside_streams(self, what: str, array: Array, *, kind: Kind, source: Array | None = None) -> None:
+        """A copy or fill that was asked of no stream: it stands in the default stream, and the host waits for copies from or to it."""
+        self.require_outside_streams()
         stream = self._device.default_stream
         number = next(self._numbers)
         stamp = self._order.add(stream.number, number)

@@ -41,7 +41,7 @@ from gridstride.runtime.commands import Allocate, Command, Launch, label
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.output import write_standard_output
-from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.parameters import kernel_parameters
 from gridstride.runtime.simulated_queue import EventMark, Health, SimulatedQueue
 from gridstride.runtime.witness import LaunchInView, Witness
 
@@ -364,21 +364,7 @@ class SimulatedModule(Module):
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]
-        declared = self.source.parameters(entry)
-        names = self.source.parameter_names(entry)
-        parameters = [
-            KernelParameter(
-                position,
-                (names[position] if names else "") or parameter.name,
-                parameter.name,
-                parameter.type,
-                parameter.size,
-                parameter.align,
-                parameter.offset,
-                declared[position].type if declared else None,
-            )
-            for position, parameter in enumerate(layout.parameters)
-        ]
+        parameters = kernel_parameters(entry, self.source, self.program)
         return Kernel(self, entry, parameters, layout.parameter_bytes, static_shared=layout.static_shared, max_threads=layout.max_threads)
 
     def _with_source(self, source: LoadedSource) -> SimulatedModule:
@@ -399,6 +385,9 @@ class _Watcher(Watcher):
     def __init__(self, queue: SimulatedQueue, witness: Witness) -> None:
         self._queue = queue
         self._witness = witness
+
+    def begins(self) -> None:
+        self._queue.require_outside_streams()
 
     def host_reads(self, array: Array) -> None:
         self._queue.outside_streams(f"the copy of {label(array)} to the host", array, kind=Kind.TO_HOST)
