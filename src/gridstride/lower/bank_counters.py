@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
-from gridstride.lower.equal_lanes import equal_to, leaders, most_on_one_bank
+from gridstride.lower.equal_lanes import equal_to, leaders, most_on_one_bank, permuted
 from gridstride.lower.native import Native, NativeFunction
 
 BANKS, BANK_BYTES = 32, 4
@@ -23,7 +21,7 @@ def build_load(f: NativeFunction, size: int) -> None:
         f.ret_if(elsewhere.eq(0), ((f.count_bits(mask) + 15) >> 4).to("i64"))
     agree = []
     for distance in (1, 2):
-        there = Native(f, f.b.shuffle_vector(words.v, words.v, _indices([k ^ distance for k in range(32)])))
+        there = permuted(f, words, [k ^ distance for k in range(32)])
         swapped = _swapped(mask, distance)
         agree.append((~equal_to(f, words, there) & mask & swapped, mask ^ swapped))
     lanes = 32 // groups
@@ -106,8 +104,3 @@ def _passes(f: NativeFunction, words: Native, mask: Native, size: int) -> Native
     with f.if_(f.count_bits(union).ne(f.count_bits(mask))):
         result.set(most_on_one_bank(f, bank.to("32xi8"), banks, leaders(f, words, mask)).to("i64"))
     return result.get()
-
-
-def _indices(values: list[int]) -> ir.Constant:
-    kind = ir.IntType(32)
-    return ir.Constant(ir.VectorType(kind, len(values)), [ir.Constant(kind, v) for v in values])

@@ -7,7 +7,7 @@ from llvmlite import ir
 from gridstride.lower import bank_counters
 from gridstride.lower.bank_counters import BANK_BYTES
 from gridstride.lower.emitter import I32
-from gridstride.lower.equal_lanes import equal_to, leaders, rows_of_equals
+from gridstride.lower.equal_lanes import equal_to, leaders, moved, rows_of_equals
 from gridstride.lower.native import Native, NativeFunction
 
 SECTOR_BYTES = 32
@@ -60,32 +60,29 @@ def line_counter(module: ir.Module, step: int, size: int) -> ir.Function:
 def _build_sectors(f: NativeFunction, size: int) -> None:
     """Distinct sectors."""
     addresses, mask = f.args
-    sectors = addresses >> 5
-    per_lane = max(1, size // SECTOR_BYTES)
-    # a run of lanes that ascends has as many sectors as there are steps, and one
-    behind = Native(f, f.b.shuffle_vector(sectors.v, sectors.v, _indices([0, *range(31)])))
-    unsorted = Native(f, f.b.icmp_unsigned("<", sectors.v, behind.v)).to("i32")
-    run = mask >> f.first_lane(mask)
-    followers = mask & (mask << 1)
-    with f.if_(((unsorted & followers) | (run & (run + 1))).eq(0)):
-        steps = ~equal_to(f, sectors, behind) & followers
-        f.ret((f.count_bits(steps) + 1).to("i64") * per_lane)
-        f.b.position_at_end(f.block("dead"))
-    f.ret(_count_distinct(f, sectors, mask) * per_lane)
+    f.ret(_count_distinct(f, addresses >> 5, mask) * max(1, size // SECTOR_BYTES))
 
 
 def _count_distinct(f: NativeFunction, keys: Native, mask: Native) -> Native:
     """The distinct keys among the lanes of `mask`."""
-    at = _stored(f, "32xi64", keys)
-    distance = keys - f.splat(f.load("i64", at, f.first_lane(mask).to("i64") * 8))
-    far = Native(f, f.b.icmp_unsigned(">=", (distance + (1 << 15)).v, f.const("32xi64", 1 << 16).v)).to("i32") & mask
     count = f.variable("i64", 0)
-    count.set(0)
-    with f.if_else(far.eq(0)) as (near, other):
-        with near:
-            count.set(f.count_bits(leaders(f, distance.to("32xi16"), mask)).to("i64"))
-        with other:
-            count.set(_count_scattered(f, keys, mask))
+    halves_agree = equal_to(f, keys, moved(f, keys, 16)).eq(0xFFFFFFFF)
+    mask = halves_agree.select((mask | (mask >> 16)) & 0xFFFF, mask)
+    # a run of lanes that ascends has as many keys as there are steps, and one
+    behind = moved(f, keys, 1)
+    unsorted = Native(f, f.b.icmp_unsigned("<", keys.v, behind.v)).to("i32")
+    run = mask >> f.first_lane(mask)
+    followers = mask & (mask << 1)
+    count.set((f.count_bits(~equal_to(f, keys, behind) & followers) + 1).to("i64"))
+    with f.if_(((unsorted & followers) | (run & (run + 1))).ne(0)):
+        at = _stored(f, "32xi64", keys)
+        distance = keys - f.splat(f.load("i64", at, f.first_lane(mask).to("i64") * 8))
+        far = Native(f, f.b.icmp_unsigned(">=", (distance + (1 << 15)).v, f.const("32xi64", 1 << 16).v)).to("i32") & mask
+        with f.if_else(far.eq(0)) as (near, other):
+            with near:
+                count.set(f.count_bits(leaders(f, distance.to("32xi16"), mask)).to("i64"))
+            with other:
+                count.set(_count_scattered(f, keys, mask))
     return count.get()
 
 
@@ -119,10 +116,6 @@ def _dropped_in(f: NativeFunction, keys: Native, places: Native, lanes: Native, 
     f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", keys, pointers, size, mask)
     back = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", kind, pointers, size, mask, f.const(kind, 0))
     return Native(f, f.b.icmp_unsigned("==", back.v, keys.v)).to("i32") & lanes
-
-
-def _indices(values: list[int]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(I32, len(values)), [ir.Constant(I32, v) for v in values])
 
 
 def _stored(f: NativeFunction, kind: str, vector: Native) -> Native:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llvmlite import ir
+
 from gridstride.lower.native import Native, NativeFunction
 
 WARP = 32
@@ -24,6 +26,18 @@ def equal_to(f: NativeFunction, keys: Native, other: Native) -> Native:
     return Native(f, f.b.icmp_unsigned("==", keys.v, other.v)).to("i32")
 
 
+def permuted(f: NativeFunction, vector: Native, lanes: list[int]) -> Native:
+    """Each lane with the value of another."""
+    kind = ir.IntType(32)
+    indices = ir.Constant(ir.VectorType(kind, len(lanes)), [ir.Constant(kind, lane) for lane in lanes])
+    return Native(f, f.b.shuffle_vector(vector.v, vector.v, indices))
+
+
+def moved(f: NativeFunction, vector: Native, lanes: int) -> Native:
+    """Every lane's value so many lanes up, the last ones' at the first lanes."""
+    return permuted(f, vector, [(k - lanes) % WARP for k in range(WARP)])
+
+
 def leaders(f: NativeFunction, keys: Native, mask: Native) -> Native:
     """Of the lanes of `mask` with one key the lowest, for each key (32xi16): as many as there are distinct keys."""
     module = f.function.module
@@ -32,11 +46,11 @@ def leaders(f: NativeFunction, keys: Native, mask: Native) -> Native:
         inner = NativeFunction(module, "leaders", "i32", ["32xi16", "i32"], attributes=("noinline",))
         inner.function.linkage = "internal"
         theirs, lanes = inner.args
-        found = inner.const("i32", 0)
-        for lane, row in rows_of_equals(inner, theirs, "32xi16"):
-            earlier = row & lanes & ((1 << lane) - 1)
-            found = found | (earlier.eq(0).to("i32") << lane)
-        inner.ret(found & lanes)
+        again = inner.const("i32", 0)  # lanes with the key of one before
+        for distance in range(1, WARP):
+            with_another = equal_to(inner, theirs, moved(inner, theirs, distance))
+            again = again | (with_another & (lanes << distance))
+        inner.ret(lanes & ~again)
         function = inner.function
     return f.call(function, keys, mask)
 
