@@ -129,7 +129,8 @@ def code_fingerprint() -> str:
 
 def _compile(module: Module, name: str, layout: LaneLayout, profile: bool, checks: frozenset[str], trusted: tuple[int, ...]) -> KernelCode:
     code, text = lower_to_llvm(module, name, layout, profile, checks, trusted)
-    lines = text.count("\n")
+    # what counts is straight and keeps no values: it does not make the passes slow, and the limits are those of the kernel without it
+    lines = text.count("\n") * (2 if profile else 3) // 3
     # the code generator's quick mode makes large kernels in a third of the time; they run up to twice as long. Those
     # without any pass, too, and are made in a tenth to a hundredth of it
     image = compile_object(text, level=2 if lines < PASSES_UP_TO else None, codegen=2 if lines < GOOD_CODE_UP_TO else 0)
