@@ -19,7 +19,8 @@ from gridstride.observers.metrics.profile import InstructionCounts
 
 FULL = 0xFFFFFFFF
 MIDDLE = 40960  # where lanes are around: bytes into the buffer, or into shared memory
-SPACE_BYTES = 98304
+SHARED_BYTES = 98304
+GLOBAL_BYTES = 4 << 20
 TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "v2.u64"}
 HEAD = """.version 8.0
 .target sm_90
@@ -95,7 +96,7 @@ def affine_accesses(space: str, size: int, steps: Sequence[int]) -> list[Access]
 
 
 def uniform_accesses(space: str, size: int) -> list[Access]:
-    """All lanes at one place, and all lanes of a row at one where rows do not differ."""
+    """All lanes at one place."""
     base = "%d1" if space == "global" else "%r10"
     return [
         Access(op, size, instruction(op, space, size, f"{base}+{MIDDLE + 48}"), lambda *_: 48) for op in ("ld", "st")
@@ -130,14 +131,14 @@ class Probe:
             self.lines.append(line)
         self.device = gs.device("sim", threads=1)
         self.kernel = self.device.compile(text)["probe"]
-        self.buffer = self.device.array(np.zeros(SPACE_BYTES, np.uint8))
+        self.buffer = self.device.array(np.zeros(GLOBAL_BYTES, np.uint8))
         self.table = self.device.array(np.zeros(32, np.int32))
 
     def run(self, mask: int, width: int = 32, first: int = 0, row: int = 0, table: Sequence[int] = (0,) * 32) -> Iterator[tuple[Access, InstructionCounts, list[int]]]:
         self.table.copy_from(np.array(table, np.int32))
         with gs.profiling() as profile:
             arguments = (self.buffer, self.table, np.uint32(mask), np.int32(first), np.int32(row))
-            self.kernel[(1, 1, 1), (width, 32 // width, 1)](*arguments, shared=SPACE_BYTES if self.space == "shared" else 0)
+            self.kernel[(1, 1, 1), (width, 32 // width, 1)](*arguments, shared=SHARED_BYTES if self.space == "shared" else 0)
         counted = {entry.ptx_line: entry for entry in profile.launches[0].profile.instructions}
         start = self.buffer.address if self.space == "global" else 0
         for access, line in zip(self.accesses, self.lines, strict=True):
@@ -221,7 +222,7 @@ def tables() -> list[list[int]]:
         *(lanes ^ flip for flip in (1, 2, 7, 16, 31)),
         *(lanes // part for part in (2, 4, 16)),
         *(2 * lanes - (lanes & (j - 1)) for j in (2, 4, 8)),
-        *((lanes * 18 // 16) for _ in range(1)),
+        lanes * 18 // 16,
         *(rng.integers(0, most, 32) for most in (2, 4, 8, 32, 64, 256, 1000) for _ in range(2)),
         *(rng.permutation(32) for _ in range(2)),
         np.where(lanes < 7, 3, 1000 + lanes),
@@ -239,3 +240,7 @@ def test_any_places(space: str, size: int) -> None:
         compare(probe, FULL, table=table)
         compare(probe, MASKS[number % len(MASKS)], table=table)
         compare(probe, int(rng.integers(1, 1 << 32)), table=table)
+    for _ in range(4 if space == "global" else 0):  # megabytes apart, some of them together
+        far = [int(v) for v in rng.choice(rng.integers(0, 3_800_000 // (2 * size), 20), 32)]
+        compare(probe, FULL, table=far)
+        compare(probe, int(rng.integers(1, 1 << 32)), table=far)

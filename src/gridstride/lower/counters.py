@@ -19,12 +19,13 @@ _TAG_MASKS = tuple(sum(1 << (bit + 7) for bit, value in enumerate(TAG_BANK_OF_BI
 
 
 def counter(module: ir.Module, what: str, size: int) -> ir.Function:
-    """(addresses, mask) -> i64"""
+    """(addresses, mask) -> i64. Addresses of shared memory have 32 bits, all others 64."""
     name = f"count_{what}_{size}"
     known: ir.Function | None = module.globals.get(name)
     if known is not None:
         return known
-    f = NativeFunction(module, name, "i64", ["32xi64", "i32"], attributes=("noinline",))
+    addresses = "32xi32" if what.startswith("shared") else "32xi64"
+    f = NativeFunction(module, name, "i64", [addresses, "i32"], attributes=("noinline",))
     f.function.linkage = "internal"
     _BUILDERS[what](f, size)
     return f.function
@@ -68,21 +69,39 @@ def _count_distinct(f: NativeFunction, keys: Native, mask: Native) -> Native:
     count = f.variable("i64", 0)
     halves_agree = equal_to(f, keys, moved(f, keys, 16)).eq(0xFFFFFFFF)
     mask = halves_agree.select((mask | (mask >> 16)) & 0xFFFF, mask)
-    # a run of lanes that ascends has as many keys as there are steps, and one
     behind = moved(f, keys, 1)
-    unsorted = Native(f, f.b.icmp_unsigned("<", keys.v, behind.v)).to("i32")
-    run = mask >> f.first_lane(mask)
-    followers = mask & (mask << 1)
-    count.set((f.count_bits(~equal_to(f, keys, behind) & followers) + 1).to("i64"))
-    with f.if_(((unsorted & followers) | (run & (run + 1))).ne(0)):
-        at = _stored(f, "32xi64", keys)
-        distance = keys - f.splat(f.load("i64", at, f.first_lane(mask).to("i64") * 8))
-        far = Native(f, f.b.icmp_unsigned(">=", (distance + (1 << 15)).v, f.const("32xi64", 1 << 16).v)).to("i32") & mask
-        with f.if_else(far.eq(0)) as (near, other):
-            with near:
-                count.set(f.count_bits(leaders(f, distance.to("32xi16"), mask)).to("i64"))
-            with other:
-                count.set(_count_scattered(f, keys, mask))
+    steps = ~equal_to(f, keys, behind) & ~1
+    falls = Native(f, f.b.icmp_unsigned("<", keys.v, behind.v)).to("i32") & ~1
+    # where lanes ascend, equal keys are neighbours: stretches of lanes, of which those with an active one count
+    count.set(f.count_bits(_stretches_with(f, steps, mask)).to("i64"))
+    with f.if_(falls.ne(0)):
+        # in a run of active lanes, too, of which the others need not ascend
+        run = mask >> f.first_lane(mask)
+        followers = mask & (mask << 1)
+        count.set((f.count_bits(steps & followers) + 1).to("i64"))
+        with f.if_(((falls & followers) | (run & (run + 1))).ne(0)):
+            count.set(_count_unsorted(f, keys, mask))
+    return count.get()
+
+
+def _stretches_with(f: NativeFunction, steps: Native, mask: Native) -> Native:
+    """One bit for each stretch of lanes (it begins at a bit of `steps`, or at lane 0) that has one of `mask`: added to a
+    stretch's ones below its last lane, any lane of the mask carries to the last."""
+    last = (steps >> 1) | (1 << 31)
+    return (((mask & ~last) + ~last) | mask) & last
+
+
+def _count_unsorted(f: NativeFunction, keys: Native, mask: Native) -> Native:
+    """Distinct keys in any order."""
+    count = f.variable("i64", 0)
+    at = _stored(f, "32xi64", keys)
+    distance = keys - f.splat(f.load("i64", at, f.first_lane(mask).to("i64") * 8))
+    far = Native(f, f.b.icmp_unsigned(">=", (distance + (1 << 15)).v, f.const("32xi64", 1 << 16).v)).to("i32") & mask
+    with f.if_else(far.eq(0)) as (near, other):
+        with near:
+            count.set(f.count_bits(leaders(f, distance.to("32xi16"), mask)).to("i64"))
+        with other:
+            count.set(_count_scattered(f, keys, mask))
     return count.get()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from gridstride.ir.nodes import Block, Const, Kind
+from gridstride.isa.lanes import vector_type
 from gridstride.lower.access import either
 from gridstride.lower.bank_counters import BANK_BYTES, BANKS
 from gridstride.lower.counters import SECTOR_BYTES, counter
@@ -136,8 +137,14 @@ def _count_constant(e: Emitter, t: Target) -> None:
 
 
 def _call_on_addresses(e: Emitter, t: Target, what: str) -> ir.Value:
+    """Count out of line; shared memory has 32-bit addresses."""
     function = counter(e.module, what, t.bytes)
-    return e.b.call(function, [e.values.vector(t.address), e.active])
+    if t.space != "shared":
+        return e.b.call(function, [e.values.vector(t.address), e.active])
+    addresses = e.values.vector(t.narrow or t.address)
+    if t.narrow is None:
+        addresses = e.b.trunc(addresses, vector_type("i32"))
+    return e.b.call(function, [addresses, e.active])
 
 
 def _count_shared(e: Emitter, t: Target) -> None:
