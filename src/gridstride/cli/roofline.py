@@ -14,12 +14,11 @@ from gridstride.cli.options import console, simulated_device, write_json
 from gridstride.errors import UsageError
 from gridstride.machine import laws
 from gridstride.machine.devices import DEFAULT_DEVICE
-from gridstride.observers.metrics.roof import Roofline
+from gridstride.observers.metrics.derived import SECTOR_BYTES
+from gridstride.observers.metrics.roof import Roofline, intensity_by_sectors
 from gridstride.report.roofline_plot import Point, mark, plot
 from gridstride.runtime.expressions import evaluate
 
-_SECTOR = 32
-_DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 _FLOPS = {"add": 1, "mul": 1, "fma": 2}
 
 
@@ -148,32 +147,39 @@ def _intensity(value: float, text: str) -> float:
 
 
 def profile_points(file: Path) -> list[Point]:
-    """The launches of a profiled result: FLOPs by Nsight's counters over bytes (DRAM's where the result has them, else L1's sectors).
+    """The launches of a profiled result, at the intensity that their profile has; where a result has counters alone (a GPU's), by them.
 
     Launches without floating-point operations or without bytes have no place under a roofline and are left out. Raises UsageError for
     what is no profiled result.
     """
     try:
         document = json_format.loads(file.read_text(encoding="utf-8"))
-        cases = [(str(case["name"]), case["counters"], case.get("estimate_us")) for case in document["cases"]]
+        cases = [(str(case["name"]), _flops_and_intensity(case), case.get("estimate_us")) for case in document["cases"]]
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{file} is no result of `gridstride … --profile --json`") from None
-    points = []
-    for name, counters, estimate in cases:
-        operations = sum(
-            weight * counters.get(f"smsp__sass_thread_inst_executed_op_{width}{kind}_pred_on.sum", 0)
-            for width in "hfd"
-            for kind, weight in _FLOPS.items()
-        )
-        sectors = sum(value for key, value in counters.items() if key.startswith("l1tex__t_sectors_pipe_lsu_mem_global_op_"))
-        moved = sum(counters.get(name, 0) for name in _DRAM) or sectors * _SECTOR
-        if operations and moved:
-            points.append(Point(name, operations / moved, operations / estimate / 1e6 if estimate else None))
+    points = [
+        Point(name, intensity, flops / estimate / 1e6 if estimate else None)
+        for name, (flops, intensity), estimate in cases
+        if 0 < intensity < math.inf
+    ]
     if cases and not points:
         raise UsageError(f"{file} has no counters of floating-point operations and bytes: was it made with --profile?")
     return points
+
+
+def _flops_and_intensity(case: dict[str, Any]) -> tuple[float, float]:
+    """Of one launch of a result. Nsight's counters hold packed halves once, so that a profile's own numbers come first."""
+    if "profile" in case:
+        intensity = case["profile"]["roofline"]["intensity"]
+        return case["profile"]["metrics"]["flops"], math.nan if intensity is None else intensity
+    counters = case["counters"]
+    flops = sum(
+        weight * counters.get(f"smsp__sass_thread_inst_executed_op_{width}{kind}_pred_on.sum", 0) for width in "hfd" for kind, weight in _FLOPS.items()
+    )
+    sectors = sum(value for key, value in counters.items() if key.startswith("l1tex__t_sectors_pipe_lsu_mem_global_op_"))
+    return flops, intensity_by_sectors(flops, SECTOR_BYTES * sectors)
 
 
 def _laws(amdahl: str | None, gustafson: str | None, processors: list[int] | None, graph: str | None) -> list[tuple[str, Any, list[str]]]:

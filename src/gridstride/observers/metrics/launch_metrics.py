@@ -13,7 +13,7 @@ from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.observers.metrics.derived import GLOBAL, SECTOR_BYTES, LineMetrics, Metrics, by_ptx_line, by_source_line, merged, ratio
 from gridstride.observers.metrics.estimate import Estimate, estimate
 from gridstride.observers.metrics.profile import LaunchProfile
-from gridstride.observers.metrics.roof import Roofline
+from gridstride.observers.metrics.roof import Roofline, intensity_by_sectors
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LaunchMetrics(Metrics):
     @property
     def sector_intensity(self) -> float:
         """FLOPs ÷ bytes of the sectors that were asked for; infinite where there is arithmetic and no such byte."""
-        return ratio(self.flops, self.bytes_moved) if self.bytes_moved or not self.flops else math.inf
+        return intensity_by_sectors(self.flops, self.bytes_moved)
 
     def as_dict(self) -> dict[str, Any]:
         return {**super().as_dict(), **{name: getattr(self, name) for name in LAUNCH_METRICS}}

@@ -10,6 +10,14 @@ from gridstride.machine.devices import DeviceSpec
 from gridstride.observers.metrics.flops import FloatingCounts
 
 
+def intensity_by_sectors(flops: float, bytes_moved: float) -> float:
+    """The intensity that launches are placed by: FLOPs ÷ bytes of the sectors asked for, before any cache. Infinite where there
+    is arithmetic and no such byte, NaN where there is neither."""
+    if bytes_moved:
+        return flops / bytes_moved
+    return math.inf if flops else math.nan
+
+
 @dataclass(frozen=True)
 class Roofline:
     """intensity: FLOP/byte; peak_tflops: of the width that does most of the work; bandwidth_gbs: of device memory, as published."""
