@@ -7,10 +7,11 @@ import pytest
 
 from gridstride.findings import Finding, Site
 from gridstride.machine.memory import Memory
-from gridstride.machine.places import is_toolkit_header, user_place
+from gridstride.machine.places import user_place
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.observers.checks.scene import Scene, SharedVariable, place, plain_variable
 from gridstride.observers.checks.tell import fold, tell_all, tell_one
+from gridstride.ptx.places import is_toolkit_header
 
 # PTX line, file, line, opcode, space, bytes, inlined
 SITES = [

@@ -165,3 +165,17 @@ def test_calls_that_double_with_every_level_end_soon() -> None:
 
 def test_registers_that_nobody_uses_cost_nothing() -> None:
     select("", ".reg .b32 %many<2147483647>; mov.u32 %many2147483646, 5;")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "what"),
+    [
+        ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];", "`tex.2d.v4.f32.f32` is not supported (it belongs to textures, which are not supported yet; PTX ISA 9.7.10.3)"),
+        ("sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};", "`sust.b.2d.b32.trap` is not supported (it belongs to surfaces, which are not supported yet; PTX ISA 9.7.11.2)"),
+    ],
+)
+def test_what_is_not_supported_is_told_at_the_users_line(instruction: str, what: str) -> None:
+    """As NVRTC places it: in a header of its own, which was inlined twice."""
+    files = '.file 1 "/home/me/blur.cu"\n.file 2 "/home/me/__nv_nvrtc_builtin_header.h"\n'
+    inlined = "\n.loc 1 7 9\n.loc 2 5174 1, function_name $L__info_string0, inlined_at 1 7 9\n.loc 2 5168 1, function_name $L__info_string1, inlined_at 2 5174 1\n"
+    assert said(files, inlined + instruction) == (UnsupportedError, f"PTX line 12 (/home/me/blur.cu:7): instruction form {what}")

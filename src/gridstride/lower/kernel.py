@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,8 @@ from gridstride.passes.select_real_calls import analyse_calls
 from gridstride.passes.split_webs import liveness, split_webs
 from gridstride.passes.trace_provenance import UNKNOWN, Provenance, trace_provenance
 from gridstride.passes.track_definedness import track_definedness
-from gridstride.ptx.nodes import Module, SourceLocation, Variable
+from gridstride.ptx.nodes import Module, Variable
+from gridstride.ptx.places import user_location
 
 DYNAMIC_SHARED_ALIGNMENT = 16
 GOOD_CODE_UP_TO = 7_000  # lines of LLVM IR
@@ -273,27 +273,14 @@ def _instructions(ops: list[Op], files: Mapping[int, str]) -> list[list[Any]]:
         if op.line and (op.form is not None or op.kind is Kind.BRANCH):
             text = op.form.text if op.form is not None else "bra"
             unused = op.kind is Kind.ATOMIC and (not op.results or op.results[0] is None)
-            loc, _ = _user_location(op.loc, files)
+            loc, _ = user_location(op.loc, files)
             found.append([op.line, loc.file if loc else None, loc.line if loc else None, text, op.site, "unused" if unused else ""])
     return found
 
 
-# Where the toolkit's own headers lie: whoever looks for a fault wants the line that called into them.
-_TOOLKIT = re.compile(r"(^|/)(include|targets|crt|cooperative_groups|cub|cuda|nv|headers)/|\.hpp$|^cuda_\w+\.h")
-
-
-def _user_location(loc: SourceLocation | None, files: Mapping[int, str]) -> tuple[SourceLocation | None, list[list[int]]]:
-    """The innermost place in the user's own source, and the calls that it was inlined through."""
-    chain = []
-    while loc is not None:
-        chain.append(loc)
-        loc = loc.inlined_at
-    first = next((k for k, place in enumerate(chain) if not _TOOLKIT.search(files.get(place.file, ""))), 0)
-    return (chain[first] if chain else None), [[place.file, place.line] for place in chain[first + 1 :]]
-
-
 def _site(site: Site, files: Mapping[int, str]) -> list[Any]:
-    loc, inlined = _user_location(site.loc, files)
+    loc, calls_ = user_location(site.loc, files)
+    inlined = [[call.file, call.line] for call in calls_]
     return [site.line, loc.file if loc else None, loc.line if loc else None, site.text, site.space, site.bytes, inlined]
 
 

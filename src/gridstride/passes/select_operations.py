@@ -28,6 +28,7 @@ from gridstride.passes.select_real_calls import CallGraph, analyse_calls, begin_
 from gridstride.passes.select_stack import select_stack, stack_pointer, takes_stack
 from gridstride.passes.select_video import select_video
 from gridstride.ptx import nodes as ptx
+from gridstride.ptx.places import user_location
 
 assert families  # importing it fills the registry
 
@@ -217,9 +218,8 @@ class Selector(CallSelection):
             raise UnsupportedError(f"PTX line {at.line}{self.where(at)}: {error}") from None
 
     def where(self, at: ptx.Instruction) -> str:
-        if at.loc is None:
-            return ""
-        return f" ({self.module.files.get(at.loc.file, '?')}:{at.loc.line})"
+        loc, _ = user_location(at.loc, self.module.files)
+        return "" if loc is None else f" ({self.module.files.get(loc.file, '?')}:{loc.line})"
 
     def effect(self, at: ptx.Instruction, form: Form, head: str) -> None:
         if head in ("ld", "ldu", "st", "atom", "red"):
