@@ -18,6 +18,10 @@ def profile_json(launch: LaunchMetrics) -> dict[str, Any]:
     return {
         "marks": nsight_marks(launch),
         "metrics": {name: _finite(value) for name, value in launch.as_dict().items()},
+        "buffers": [
+            {"name": buffer.name or None, "bytes": buffer.bytes, "loaded_bytes": buffer.loaded, "reads_of_each": _finite(buffer.reads_of_each)}
+            for buffer in launch.profile.buffers
+        ],
         "instruction_mix": dict(launch.instruction_mix),
         "roofline": {
             "intensity": _finite(launch.sector_intensity),

@@ -80,6 +80,10 @@ def _rows(launch: LaunchMetrics) -> Iterator[tuple[str, str]]:
         yield "constant loads", f"{launch.constant_loads:,} requests, {launch.constant_words_per_load:.3g} words each"
     yield from _instruction_rows(launch)
     yield "bytes", f"{launch.bytes_asked:,} asked for, {launch.bytes_moved:,} in sectors, {launch.bytes_needed:,} needed"
+    known = [f"{buffer.name} {buffer.reads_of_each:.3g}" for buffer in launch.profile.buffers if buffer.name]
+    unknown = [f"{buffer.loaded:,} bytes of buffers that cannot be told apart" for buffer in launch.profile.buffers if not buffer.name]
+    if known or unknown:
+        yield "buffer reads", "; ".join([*([f"times each element is read: {', '.join(known)}"] if known else []), *unknown])
     yield from _placement_rows(launch)
 
 

@@ -294,6 +294,8 @@ class Simulator(Device):
         assert outcome.counts is not None
         resources = kernel.resources
         given = [self.memory.find(address) for address in names]
+        extents: Mapping[int, tuple[int, int]] = getattr(names, "extents", {})
+        buffers = {p.offset: (p.name, extents[p.offset][1] - extents[p.offset][0]) for p in kernel.parameters if p.offset in extents}
         profile = collect(
             outcome.counts,
             kernel=kernel.name,
@@ -304,6 +306,7 @@ class Simulator(Device):
             registers=kernel.registers,
             seconds=outcome.seconds,
             footprint_bytes=sum(allocation.size for allocation in given if allocation is not None),
+            buffers=buffers,
         )
         return LaunchMetrics.of(profile, spill_bytes=resources.spill_store_bytes if resources else 0)
 

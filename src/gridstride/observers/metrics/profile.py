@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -38,6 +39,21 @@ class InstructionCounts:
 
 
 @dataclass(frozen=True)
+class BufferLoads:
+    """What threads loaded from the array that a pointer parameter was given: `loaded` of its `bytes`, what is loaded again counting again.
+    An empty name holds what was loaded through pointers that may come from any parameter."""
+
+    name: str
+    bytes: int
+    loaded: int
+
+    @property
+    def reads_of_each(self) -> float:
+        """How often each element is read in the mean: by threads, whether a cache or a neighbouring lane helps or not."""
+        return self.loaded / self.bytes if self.bytes else math.nan
+
+
+@dataclass(frozen=True)
 class LaunchProfile:
     """Counters of one launch. shared_static, shared_dynamic: bytes a block; registers: a thread, None if unknown;
     seconds: the simulator's own time, which says nothing about a GPU."""
@@ -53,6 +69,8 @@ class LaunchProfile:
     instructions: tuple[InstructionCounts, ...] = field(repr=False)
     footprint_bytes: int = 0
     """Bytes of the buffers that the kernel was given."""
+    buffers: tuple[BufferLoads, ...] = ()
+    """Loads from global memory by buffer, those that were loaded from."""
 
     @property
     def blocks(self) -> int:
