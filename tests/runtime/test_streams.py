@@ -337,6 +337,21 @@ def test_copies_outside_streams_know_pinned_memory(device: gs.Device) -> None:
         device.default_stream.copy(pinned, pinned)
 
 
+def test_copies_that_are_refused_are_findings(device: gs.Device) -> None:
+    x, pinned, stream = device.zeros(4), device.pinned(4), device.stream()
+    calls: list[Callable[[], Any]] = [
+        lambda: x.copy_from(np.zeros(5, np.float32)),
+        lambda: x.copy_from(np.zeros(4), stream=stream),
+        lambda: x.copy_to(np.zeros(4, np.int32), stream=stream),
+        lambda: stream.copy(pinned, pinned),
+        lambda: stream.fill(x, "text"),
+    ]
+    for call in calls:
+        with gs.checking() as findings, pytest.raises(gs.UsageError):
+            call()
+        assert [(f.kind, f.severity) for f in findings] == [("api", "error")]
+
+
 def test_a_replay_with_one_argument_changed_by_name(device: gs.Device) -> None:
     scale, x, y = kernels(device)["scale"], device.zeros(N).fill(1), device.empty(N)
     graph = device.graph()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import gridstride as gs
-from timeline.programs import PROGRAMS, Setting, durations, total_ms
+from timeline.programs import PROGRAMS, Setting, durations, runner, total_us
 
 SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 REPETITIONS = 9
@@ -115,9 +115,10 @@ def link(device: gs.Device) -> dict[str, Any]:
 def programs(device: gs.Device) -> dict[str, Any]:
     setting = Setting(device)
     found: dict[str, Any] = {"kernel_us": durations(setting), "total_us": {}, "spread_us": {}}
-    for name, program in PROGRAMS.items():
-        total_ms(setting, program)
-        times = [total_ms(setting, program) * 1e3 for _ in range(REPETITIONS)]
+    for name in PROGRAMS:
+        run = runner(setting, name)
+        total_us(setting, run)
+        times = [total_us(setting, run) for _ in range(REPETITIONS)]
         found["total_us"][name] = statistics.median(times)
         found["spread_us"][name] = [min(times), max(times)]
     return found

@@ -10,7 +10,7 @@ import pytest
 
 import gridstride as gs
 from gridstride.events.transfers import copy_microseconds, link_of
-from timeline.programs import PROGRAMS, Setting, total_ms
+from timeline.programs import PROGRAMS, Setting, runner, total_us
 
 MEASURED: dict[str, Any] = json.loads((Path(__file__).parent / "h200.json").read_text())
 ERROR = 0.15
@@ -24,7 +24,7 @@ def setting() -> Setting:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_takes_as_long_as_on_the_card(setting: Setting, name: str) -> None:
     with gs.timeline(MEASURED["programs"]["kernel_us"]):
-        modelled = 1e3 * total_ms(setting, PROGRAMS[name])
+        modelled = total_us(setting, runner(setting, name))
     measured = MEASURED["programs"]["total_us"][name]
     assert abs(modelled / measured - 1) < ERROR, f"{name}: {modelled:.0f} µs modelled, {measured:.0f} µs measured"
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gridstride.errors import UsageError
 from gridstride.observers.checks import double_free
+from gridstride.runtime.checking import api_call
 from gridstride.runtime.checking import record as record_findings
 
 if TYPE_CHECKING:
@@ -211,9 +212,10 @@ class Array:
             if self._storage.sharing.copies(self, source):
                 return self
         self._storage.watcher.begins()
-        values = source._mapped() if isinstance(source, Array) else host_array(source)
-        if values.shape != self.shape:
-            raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
+        with api_call():
+            values = source._mapped() if isinstance(source, Array) else host_array(source)
+            if values.shape != self.shape:
+                raise UsageError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
         self._assign(values)
         if isinstance(source, Array) and source.device is self.device:
             self._storage.watcher.copied(self, source)

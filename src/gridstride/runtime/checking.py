@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
-from gridstride.errors import UsageError
+from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Finding
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.raw_findings import CheckReceipt
-from gridstride.observers.checks import ALL, NATIVE, find_check, order_dependent, parse_kinds
+from gridstride.observers.checks import ALL, NATIVE, api, find_check, order_dependent, parse_kinds
 from gridstride.observers.checks.leak import HEAP_NAME, tell_leaks
 from gridstride.observers.checks.receipt import Tally
 from gridstride.observers.checks.suppress import LineOf, Rule, read_rules, suppress
@@ -172,6 +172,16 @@ def record(findings: Sequence[Finding], line_of: LineOf = lambda file, line: Non
     """Put findings into every open session."""
     for session_ in tuple(_open):
         session_.add(findings, line_of)
+
+
+@contextmanager
+def api_call(kernel: str = "") -> Iterator[None]:
+    """Around what the host asks for: a call that is refused is a finding too."""
+    try:
+        yield
+    except (LaunchError, UsageError) as error:
+        record([api.tell(kernel, str(error))])
+        raise
 
 
 def launched(threads: int, receipt: CheckReceipt | None = None, *, stopped: bool = False) -> None:

@@ -20,9 +20,8 @@ from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.occupancy import Occupancy, occupancy
-from gridstride.observers.checks import api
 from gridstride.runtime.array import Array, Storage
-from gridstride.runtime.checking import record as record_findings
+from gridstride.runtime.checking import api_call
 from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
 from gridstride.runtime.host_memory import HostArray
@@ -89,11 +88,8 @@ class Kernel:
         Raises LaunchError where arguments or dimensions do not fit.
         """
         given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
-        try:
+        with api_call(self.name):
             parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, given, self.device)
-        except (LaunchError, UsageError) as error:
-            record_findings([api.tell(self.name, str(error))])
-            raise
         names = buffer_names(self.parameters, given, caller)
         self.device.require_launchable(self, shape)
         return Launch(self, shape, parameters, names, given)

@@ -22,6 +22,7 @@ import numpy as np
 from gridstride.errors import UsageError
 from gridstride.events.operations import LEGACY
 from gridstride.runtime.array import Array
+from gridstride.runtime.checking import api_call
 from gridstride.runtime.commands import Command, Free, HostCall, Prefetch, copy_command, fill_command
 from gridstride.runtime.host_memory import HostArray, ManagedArray
 from gridstride.runtime.names import look_up
@@ -116,13 +117,17 @@ class Stream:
 
     def copy_for(self, caller: FrameType, destination: Any, source: Any) -> None:
         """`copy` for a caller whose variables name the arrays."""
-        ends = end_of_copy(destination), end_of_copy(source)
-        look_up(ends, caller)
-        self.submit(copy_command(*ends))
+        with api_call():
+            ends = end_of_copy(destination), end_of_copy(source)
+            look_up(ends, caller)
+            command = copy_command(*ends)
+        self.submit(command)
 
     def fill(self, array: Array, value: Any) -> None:
         """Set every element of a device array."""
-        self.submit(fill_command(array, value))
+        with api_call():
+            command = fill_command(array, value)
+        self.submit(command)
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function of the host when everything before has ended; what comes after waits for it. It must not use the device."""
