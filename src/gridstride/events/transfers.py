@@ -57,8 +57,8 @@ H200 = Link(
 )
 """On one card on 2026-12-01 (tests/timeline/h200.json, by tests/timeline/measure_on_gpu.py): 16 MB of pinned memory at 49 GB/s (256 MB at 55), pageable
 memory at 7 GB/s to the device and 9 to 12 to the host where it comes from memory and not from the host's cache, a managed array of 64 MB that a kernel finds
-at the host at 9.6 GB/s, mapped memory at 49 to 50 GB/s, 0.54 µs a node for a chain of 1,000 empty kernels in a graph. The times of calls and `follow` are what
-CUDA programs in C++ see; they were not measured here, where Python asked (31 µs a launch)."""
+at the host at 9.6 GB/s, mapped memory at 49 to 50 GB/s, 0.55 µs a node for a chain of 1,000 empty kernels in a graph. The times of calls and `follow` are what
+CUDA programs in C++ see; they were not measured here, where Python asked (35 µs a launch)."""
 _COPY_SHARE = 0.92
 _GENERATION = {"t4": 3, "a100": 4, "a10": 4, "a30": 4, "l4": 4, "l40s": 4, "l40": 4}
 
