@@ -30,6 +30,14 @@ _CODES = {
 }
 
 
+def _innermost_file(run: _Launch, line: int | None) -> str:
+    """The file whose code stands at a line of the PTX, headers of the toolkit included; empty where nothing tells."""
+    for text in reversed(run.program.module.text.splitlines()[:line]) if line else ():
+        if text.lstrip().startswith(".loc"):
+            return run.program.file_names.get(int(text.split()[1]), "")
+    return ""
+
+
 def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[int, str], assertion: str) -> KernelFault:
     """The exception for the fault in `worker`'s record."""
     code = FAULTS[worker["fault_code"]]
@@ -65,7 +73,7 @@ def explain_fault(run: _Launch, kernel: str, worker: RecordView, names: Mapping[
         what, advice = assertion, "the condition in the source is false for this thread"
     elif code == "trap":
         what, advice = "the kernel ran into a trap instruction", "look for __trap() or an unreachable path that was reached"
-        if name is not None and "cooperative_groups" in name and not run.options.cooperative:
+        if not run.options.cooperative and "cooperative_groups" in _innermost_file(run, line):
             advice = "a grid synchronises in a cooperative launch only: --cooperative, or cooperative=True in Python"
     elif code == "budget":
         what = f"the launch ran more than {run.options.budget:,} loop iterations, its budget"
