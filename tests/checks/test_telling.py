@@ -115,7 +115,7 @@ def test_undefined_values_say_what_depends_on_them_and_where_they_came_from() ->
     facts = raw("uninitialised", "branch", 4, thread=1, space="shared", address=8, bytes=4, origin_site=1)
     found = tell_one(facts, scene())
     assert found.message == (
-        "a branch depends on a value that was never written, `tile`[2] in shared memory; it was read at k.cu:6 "
+        "a branch depends on a value that was never written, loaded from `tile`[2] in shared memory; it was read at k.cu:6 "
         "(k.cu:11, block (0,0,0), thread (1,0,0))"
     )
     plain = tell_one(raw("uninitialised", "output", 3), scene())

@@ -90,4 +90,5 @@ def _memory(e: Emitter, op: Op) -> None:
 
 operation("shadow", modifiers="load", operands="b32 = u64", section=_SECTION, effects=Effect.READS_MEMORY)(_memory)
 operation("shadow", modifiers="store", operands="= u64 b32", section=_SECTION, effects=Effect.WRITES_MEMORY)(_memory)
+operation("shadow", modifiers="update", operands="= u64 b32", section=_SECTION, effects=Effect.WRITES_MEMORY)(_memory)
 operation("shadow", modifiers="check", operands="= b32", section=_SECTION, effects=Effect.READS_MEMORY)(_memory)

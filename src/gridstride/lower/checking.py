@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from gridstride.ir.nodes import Arg, Kind, Op
@@ -118,8 +120,9 @@ def check_membership(e: Emitter, op: Op, mask: Arg) -> None:
     note_lanes(e, op, missing, "warp-mask", "caller-not-in-mask")
 
 
-def note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, address: ir.Value | None = None, other_site: int = -1) -> None:
-    """A finding for the lowest of the active lanes in which the condition holds."""
+def note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, find: Callable[[ir.Value], tuple[ir.Value, ir.Value]] | None = None) -> None:
+    """A finding for the lowest of the active lanes in which the condition holds. find: emits code that finds another site and an
+    address for a lane."""
     b = e.b
     bad = b.and_(b.bitcast(lanes, I32), e.active)
     found, clean = e.native.append_basic_block("found"), e.native.append_basic_block("clean")
@@ -129,9 +132,9 @@ def note_lanes(e: Emitter, op: Op, lanes: ir.Value, kind: str, detail: str, addr
     function = e.module.globals.get(name) or ir.Function(e.module, ir.FunctionType(I32, [I32, ir.IntType(1)]), name)
     lane = b.call(function, [bad, ir.Constant(ir.IntType(1), 0)])
     thread = b.add(b.mul(e.field(b, WARP, e.warp, "index"), ir.Constant(I32, 32)), lane)
-    where = b.extract_element(address, lane) if address is not None else ir.Constant(I64, 0)
+    other_site, where = find(lane) if find is not None else (ir.Constant(I32, -1), ir.Constant(I64, 0))
     code = ir.Constant(I32, finding_code(kind, "error", detail))
-    call_runtime(e, "note_finding", [e.worker, e.block, code, ir.Constant(I32, op.site), ir.Constant(I32, other_site), thread, ir.Constant(I64, 0), where])
+    call_runtime(e, "note_finding", [e.worker, e.block, code, ir.Constant(I32, op.site), other_site, thread, ir.Constant(I64, 0), where])
     b.branch(clean)
     b.position_at_end(clean)
 

@@ -9,15 +9,17 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
 from gridstride.isa.reference_definedness import BYTES, COMPUTED
+from gridstride.lower import undefined_origins
 from gridstride.lower.checking import note_lanes
-from gridstride.lower.emitter import I64, Emitter
+from gridstride.lower.emitter import I32, I64, Emitter
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import BLOCK, WORKER
 from gridstride.lower.target import Target, resolved, target_of, word_by_word
 from gridstride.lower.values import varying
+from gridstride.passes.track_definedness import Use
 
 NEVER, COPIED, DERIVED = 0xFF, 0x01, 0x02
-_SINKS = {"branch": "branch", "address": "address", "output": "output", "update": "output", "decision": "decision"}
+_SINKS = {"branch": "branch", "address": "address", "output": "output", "operand": "output", "update": "update", "decision": "decision"}
 
 
 def lower(e: Emitter, op: Op) -> None:
@@ -27,7 +29,9 @@ def lower(e: Emitter, op: Op) -> None:
         return
     t = target_of(e, op)
     if "load" in op.form:
-        for result, value in zip(op.results, _load(e, t), strict=True):
+        loaded = _load(e, t)
+        undefined_origins.note(e, t, loaded)
+        for result, value in zip(op.results, loaded, strict=True):
             if result is not None:
                 e.set(result, varying("i32", value), op)
         return
@@ -36,17 +40,31 @@ def lower(e: Emitter, op: Op) -> None:
         values = [e.values.warp.const("i32", 0)] * len(op.args[1:])
     else:
         values = [e.values.vector(e.read(a, "i32")) for a in op.args[1:]]
-    _store(e, t, values)
+    if "update" in op.form:
+        _store_if_undefined(e, t, values[0])
+    else:
+        _store(e, t, values)
+
+
+def _store_if_undefined(e: Emitter, t: Target, value: ir.Value) -> None:
+    """What an atomic leaves: where nothing was undefined nothing becomes so."""
+    lanes = e.b.and_(e.b.bitcast(e.b.icmp_unsigned("!=", value, e.values.warp.const("i32", 0)), I32), e.active)
+    some, done = e.native.append_basic_block("undefined"), e.native.append_basic_block("updated")
+    e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done).set_weights([1, 100_000])
+    e.b.position_at_end(some)
+    _store(e, t, [value])
+    e.b.branch(done)
+    e.b.position_at_end(done)
 
 
 def _check(e: Emitter, op: Op) -> None:
     """Report lanes of which an undefined value decides something. Only what was computed counts as an output; plain
     copies may carry undefined bytes."""
+    assert isinstance(op.info, Use)
     value = e.values.vector(e.read(op.args[0], "i32"))
-    what = str(op.info)
-    mask = COMPUTED if what == "output" else COMPUTED | BYTES
+    mask = COMPUTED if op.info.what == "output" else COMPUTED | BYTES
     bad = e.b.icmp_unsigned("!=", e.b.and_(value, e.values.warp.const("i32", mask)), e.values.warp.const("i32", 0))
-    note_lanes(e, op, bad, "uninitialised", _SINKS[what])
+    note_lanes(e, op, bad, "uninitialised", _SINKS[op.info.what], undefined_origins.finder(e, op.info.sites))
 
 
 def _distance(e: Emitter, t: Target, hosts: ir.Value) -> ir.Value:

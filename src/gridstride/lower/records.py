@@ -99,6 +99,7 @@ WORKER = Record(
     "race_write_meta:ptr",
     "race_read_meta:ptr",
     "defined:i64",  # distance from global memory to its shadow
+    "origins:ptr",  # an ORIGIN record a site
     "accesses:i64",  # warp accesses that checks have looked at, and their bytes
     "access_bytes:i64",
     "remembered:ptr",  # i64 an access: a pattern of its lanes, and what it counted then (see lower/counting.py)
@@ -258,13 +259,22 @@ FINDING = Record(
 )
 FINDINGS_LIMIT = 256
 
+REGISTER = -2  # in the place of a site that an undefined value was loaded at: a register that nothing was assigned to
+ORIGIN = Record(
+    "origin",  # what a load of undefined bytes read last, where a warp came to it
+    "block:i64",
+    "warp:i32",
+    "lanes:i32",  # that read undefined bytes
+    "address:i64*32",  # the first of each lane's, as the thread sees it
+)
+
 # What a finding is, by number (see machine/raw_findings.py).
 FINDING_KINDS = {
     "race-shared": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
     "race-global": ("write-write", "read-write", "write-read", "atomic-plain", "same-value", "unordered-volatile"),
     "warp-mask": ("reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail", "waits-for-ever"),
     "divergent-barrier": ("goes-on", "waits-elsewhere", "exited", "waits-for-ever"),
-    "uninitialised": ("branch", "address", "output", "decision"),
+    "uninitialised": ("branch", "address", "output", "decision", "update"),
 }
 FINDING_SEVERITIES = ("error", "warning", "note")
 

@@ -126,7 +126,10 @@ def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) ->
 
         what = field("what")
         kind = list(FINDING_KINDS)[what & 15]
-        site = field("site")
+        site, other = field("site"), field("other_site")
+        origin = other if kind == "uninitialised" else -1  # there the other site is where the value came from
+        accessed = code.sites[origin if origin >= 0 else site] if max(origin, site) >= 0 else None
+        of_origin = str(accessed[4]) if origin >= 0 and accessed is not None else ""
         found.append(
             RawFinding(
                 kind,
@@ -135,12 +138,13 @@ def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) ->
                 site,
                 field("block"),
                 field("thread"),
-                space={"race-shared": "shared", "race-global": "global"}.get(kind, ""),
+                space={"race-shared": "shared", "race-global": "global"}.get(kind, of_origin),
                 address=field("address") & (2**64 - 1),
-                bytes=int(code.sites[site][5]) if 0 <= site < len(code.sites) else 0,
-                other_site=field("other_site"),
+                bytes=int(accessed[5]) if accessed is not None else 0,
+                other_site=-1 if kind == "uninitialised" else other,
                 other_block=field("other_block"),
                 other_thread=field("other_thread"),
+                origin_site=origin,
                 count=field("count"),
             )
         )

@@ -23,6 +23,7 @@ from gridstride.lower.records import (
     FAULT_INTERRUPTED,
     FINDING,
     FINDINGS_LIMIT,
+    ORIGIN,
     POOL,
     RACE,
     RUNTIME_FUNCTIONS,
@@ -303,8 +304,10 @@ class _Launch:
         record["exclusive"], record["smid"], record["nsmid"] = int(count == 1), number, self.device.multiprocessors
         findings = np.zeros(FINDING.size * FINDINGS_LIMIT, np.uint8)
         record["findings"] = findings.ctypes.data
+        origins = np.zeros(ORIGIN.size * len(self.code.sites) if self.defined else 0, np.uint8)
         if self.defined:
             record["defined"] = self.memory.definedness().distance
+            record["origins"] = origins.ctypes.data
         record["first_block"] = 1  # 0 would not tell thread 0 of the first block from nobody
         if self.races:
             record["named_barriers"] = int(self.code.traits["named_barriers"])

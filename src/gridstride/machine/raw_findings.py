@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gridstride.lower import records
+
+REGISTER = records.REGISTER
+"""In the place of `origin_site`: the undefined value is a register that nothing was assigned to."""
 FOR_EVER = "waits-for-ever"
 """Detail of a finding that is why the launch ended in a deadlock: two places at which threads wait, each for the other."""
 
@@ -16,7 +20,9 @@ class RawFinding:
     exactly, by kind:
       races         "write-write", "read-write", "write-read", "atomic-plain", "same-value" (two unordered plain writes
                     of the same value: a warning), "unordered-volatile" (values exchanged by luck or lockstep: a warning)
-      uninitialised "branch", "address", "decision" (a selection or a comparison that decides an output), "output"
+      uninitialised "branch", "address", "decision" (a selection or a comparison that decides an output), "output",
+                    "update" (an atomic changes what nobody wrote). space, address and bytes are those of the value's origin, empty where it
+                    is not known or is a register that nothing was assigned to (origin_site is REGISTER)
       divergent-barrier  "waits-elsewhere", "goes-on", "exited" (all that is left to the absent is to exit: a note), FOR_EVER
       warp-mask     "reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail" (all that it still does is to store something), FOR_EVER
     site, other_site: indices into the kernel code's sites (-1: unknown). block, thread: linear indices of the thread

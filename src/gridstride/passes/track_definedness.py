@@ -1,6 +1,7 @@
 """Follow undefined bytes through registers: every register that may hold some gets a companion.
 
-A companion has a bit for each byte of its register that was copied from memory that nobody wrote, and COMPUTED where
+A companion has a bit for each byte of its register that nobody wrote (that was copied from memory that nobody wrote, or of a register
+that was never assigned), and COMPUTED where
 the value was computed from such bytes. It is an ordinary register with ordinary operations, put in before the other
 passes, so masks, suspensions and uniformity apply to it as to all others. Copies carry bytes one by one (padding may
 be copied about); what counts is where an undefined value decides: a branch, an address, an output.
@@ -8,9 +9,14 @@ be copied about); what counts is where an undefined value decides: a branch, an 
 
 from __future__ import annotations
 
+import functools
+import operator
+from dataclasses import dataclass
+
 from gridstride.ir.nodes import Arg, Block, Const, Function, Kind, Op, Reg
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import TYPES
+from gridstride.passes.split_webs import liveness
 
 _SHADOW = TYPES["b32"]
 _ZERO = Const(0)
@@ -22,26 +28,50 @@ def track_definedness(function: Function, trusted: frozenset[int] = frozenset())
     _Tracker(function, trusted).run()
 
 
+@dataclass(frozen=True)
+class Use:
+    """What depends on a value, and the loads (bits of their sites) that undefined bytes of it may come from; 0: a register."""
+
+    what: str
+    origins: int
+
+    @property
+    def sites(self) -> list[int]:
+        return [k for k in range(self.origins.bit_length()) if self.origins >> k & 1]
+
+
 class _Tracker:
     def __init__(self, function: Function, trusted: frozenset[int]) -> None:
         self.function = function
         self.trusted = trusted
-        self.tainted = self._tainted()
+        self.never = self._never_assigned()
+        self.tainted = self._tainted()  # with the loads (bits of their sites) that the bytes may come from
         self.companions: dict[int, int] = {}
         self.out: list[Op] = []
 
-    def _tainted(self) -> set[int]:
-        """Registers that may hold undefined bytes: loaded, or made from such."""
-        found: set[int] = set()
+    def _never_assigned(self) -> set[int]:
+        """Registers that may be read before anything is assigned to them."""
+        for number, block in enumerate(self.function.blocks):
+            block.index = number
+        alive = liveness(self.function).live_in[0]
+        return {register for register in self.function.types if alive >> register & 1}
+
+    def _tainted(self) -> dict[int, int]:
+        """Registers that may hold undefined bytes: never assigned, loaded, or made from such."""
+        found = dict.fromkeys(self.never, 0)
         changed = True
         while changed:
             changed = False
             for block in self.function.blocks:
                 for op in block.ops:
-                    if self._loads(op) or any(isinstance(a, Reg) and a.id in found for a in op.args):
-                        new = {r for r in op.results if r is not None} - found
-                        if new:
-                            found |= new
+                    sources = [found[a.id] for a in op.args if isinstance(a, Reg) and a.id in found]
+                    if self._loads(op):
+                        sources.append(1 << op.site)
+                    if not sources:
+                        continue
+                    for r in op.results:
+                        if r is not None and found.get(r) != (total := found.get(r, 0) | functools.reduce(operator.or_, sources)):
+                            found[r] = total
                             changed = True
         return found
 
@@ -59,10 +89,12 @@ class _Tracker:
         self._define_at_start()
 
     def _define_at_start(self) -> None:
-        """Companions begin as defined: a register that is read before it is assigned is zero here."""
+        """What is assigned before it is read begins as defined: no path leads from here to a use of it."""
         start = Block(label="definedness")
         move = lookup("mov.b32")
-        start.ops = [Op(Kind.MOVE, move, [s], [_ZERO]) for s in self.companions.values()]
+        for register, companion in self.companions.items():
+            undefined = (1 << max(1, self.function.types[register].bits // 8)) - 1 if register in self.never else 0
+            start.ops.append(Op(Kind.MOVE, move, [companion], [Const(undefined)]))
         start.ops.append(Op(Kind.JUMP, None, [], []))
         start.targets = [self.function.blocks[0]]
         self.function.blocks.insert(0, start)
@@ -82,8 +114,11 @@ class _Tracker:
         self.out.append(Op(Kind.COMPUTE, lookup(form), [result], args, like.line, like.loc, guard=like.guard))
 
     def check(self, arg: Arg, what: str, like: Op) -> None:
-        if self.may(arg):
-            self.out.append(Op(Kind.EFFECT, lookup("shadow.check"), [], [self.of(arg)], like.line, like.loc, site=like.site, info=what))
+        if isinstance(arg, Reg) and arg.id in self.tainted:
+            self._look_at(self.of(arg), Use(what, self.tainted[arg.id]), like)
+
+    def _look_at(self, companion: Arg, use: Use, like: Op) -> None:
+        self.out.append(Op(Kind.EFFECT, lookup("shadow.check"), [], [companion], like.line, like.loc, site=like.site, info=use))
 
     # ---- operations ------------------------------------------------------------------------------------------
 
@@ -100,13 +135,22 @@ class _Tracker:
                 self._compute(op)
             elif op.kind is Kind.EFFECT:
                 self._effect(op)
+            elif op.kind is Kind.LOAD:
+                self._defined(op)
         self.out.append(op)
+
+    def _defined(self, op: Op) -> None:
+        """A load from where everything is defined: its registers may have held something else before."""
+        for r in op.results:
+            if r is not None and r in self.tainted:
+                self.emit("mov.b32", self.companion(r), [_ZERO], op)
 
     def _memory(self, op: Op) -> None:
         access = op.access
         assert access is not None
         self.check(op.args[0], "address", op)
         if op.kind is Kind.LOAD and op.site in self.trusted:
+            self._defined(op)
             self.out.append(op)
             return
         if op.kind is Kind.LOAD:
@@ -117,16 +161,37 @@ class _Tracker:
         values = op.args[1:]
         if access.space in ("global", "generic"):
             for value in values:
-                self.check(value, "output" if op.kind is Kind.STORE else "update", op)
+                self.check(value, "output" if op.kind is Kind.STORE else "operand", op)
         if op.kind is Kind.ATOMIC:
-            if op.results and op.results[0] is not None:
-                self.out.append(Op(Kind.EFFECT, lookup("shadow.load"), [self.companion(op.results[0])], op.args[:1], op.line, op.loc, access=access, site=op.site))
-            if op.info == "exch":
-                self.out.append(Op(Kind.EFFECT, lookup("shadow.store"), [], [op.args[0], self.of(values[0])], op.line, op.loc, access=access, site=op.site))
+            self._update(op, values)
         else:
             shadows = [self.of(v) for v in values]
             self.out.append(Op(Kind.EFFECT, lookup("shadow.store"), [], [op.args[0], *shadows], op.line, op.loc, access=access, site=op.site))
         self.out.append(op)
+
+    def _update(self, op: Op, values: list[Arg]) -> None:
+        """An atomic: what it gives is what was there; what it leaves is made from that and its operand."""
+        access = op.access
+        assert access is not None
+
+        def shadow(form: str, results: list[int | None], args: list[Arg]) -> None:
+            self.out.append(Op(Kind.EFFECT, lookup(form), results, args, op.line, op.loc, access=access, site=op.site))
+
+        result = op.results[0] if op.results else None
+        only_reads = op.info in ("add", "or", "xor") and values[0] == _ZERO
+        overwrites = op.info == "exch" or (op.info == "and" and values[0] == _ZERO)
+        changes = not only_reads and not overwrites and op.info != "cas"
+        if result is not None or changes:
+            old = self.companion(result) if result is not None else self.function.new_register(_SHADOW)
+            shadow("shadow.load", [old], op.args[:1])
+        if overwrites:
+            shadow("shadow.store", [], [op.args[0], self.of(values[0])])
+        elif changes:
+            if access.space in ("global", "generic"):
+                self._look_at(Reg(old), Use("update", 1 << op.site), op)
+            left = self.function.new_register(_SHADOW)
+            self.emit("shadow.any", left, [Reg(old), self.of(values[0]), _ZERO], op)
+            shadow("shadow.update", [], [op.args[0], Reg(left)])
 
     def _move(self, op: Op) -> None:
         assert op.form is not None

@@ -209,4 +209,34 @@ __global__ void syncwarp_in_each_arm(const int *a, int *b) {
     }
     b[TID] += 1;
 }
+// variables that have a value only on the paths on which it is used
+__global__ void a_value_where_it_is_used(const int *a, int *b, int n) {
+    int at;
+    bool found = false;
+    for (int k = 0; k < n; ++k)
+        if (a[k] == a[TID] + 1) { at = k; found = true; }
+    b[TID] = found ? at * 2 : -1;
+    if (found && at > 9) b[TID] += 1;
+}
+__global__ void first_round_begins(const float *a, float *b, int n) {
+    float most;
+    for (int k = 0; k < n; ++k) most = k == 0 ? a[TID] : fmaxf(most, a[TID + k]);
+    if (n > 0) b[TID] = most;
+}
+__global__ void three_of_four_are_set(const float *a, float4 *mid, float *b) {
+    float4 v;
+    v.x = a[TID];
+    v.y = v.x * 2;
+    v.z = 1;
+    mid[TID] = v;
+    __syncthreads();
+    float4 w = ((float4 *)mid)[TID ^ 1];
+    b[TID] = w.x + w.y + w.z;
+}
+__global__ void atomics_that_overwrite(const int *a, int *mid, int *b) {
+    if (TID % 2) atomicExch(&mid[TID], a[TID]);
+    else atomicAnd(&mid[TID], 0);
+    atomicAdd(&mid[TID], 1);
+    b[TID] = mid[TID];
+}
 }

@@ -11,6 +11,9 @@ SAME = [int((A[:32][: t + 1] > 300).sum()) if A[t] > 300 else 0 for t in range(3
 TURNS = np.zeros(64, np.int64)
 for _r in range(4):
     TURNS = TURNS * 3 + A[_r * 64 : _r * 64 + 64][::-1]
+F = ints(64).astype(np.float32)
+LATER = [max((k for k in range(64) if A[k] == A[t] + 1), default=-1) for t in range(32)]
+PLACES = [-1 if k < 0 else 2 * k + (k > 9) for k in LATER]
 VOTES = np.array([int((A[t // 32 * 32 : min(t // 32 * 32 + 32, 50)] > 990).any()) + 2 * int(A[t] > 500) if t < 50 else 0 for t in range(64)])
 
 CASES = [
@@ -42,4 +45,8 @@ CASES = [
     Case("ballots_until_lanes_return", 1, 32, (A, zeros(32)), {1: -(_T[:32] // 12)}, **OK),
     Case("a_reduction_in_each_arm", 1, 32, (A, zeros(32)), {1: np.where(_T[:32] < 16, A[:16].sum(), A[16:32].max())}, **OK),
     Case("syncwarp_in_each_arm", 1, 32, (A, zeros(32)), {1: np.where(_T[:32] < 16, A[(_T[:32] + 16) % 32], A[:32] // 3) + 1}, **OK),
+    Case("a_value_where_it_is_used", 1, 32, (A, zeros(32), 64), {1: PLACES}, **OK),
+    Case("first_round_begins", 1, 32, (F, zeros(32, np.float32), 5), {1: np.array([F[t : t + 5].max() for t in range(32)])}, **OK),
+    Case("three_of_four_are_set", 1, 32, (F, Blank(128, np.float32), zeros(32, np.float32)), {2: F[_T[:32] ^ 1] * 3 + 1}, **OK),
+    Case("atomics_that_overwrite", 1, 32, (A, Blank(32), zeros(32)), {2: np.where(_T[:32] % 2, A[:32], 0) + 1}, **OK),
 ]

@@ -86,4 +86,21 @@ __global__ void scan_reads_ahead(const int *a, int *tmp, int *b) {
     __syncthreads();
     b[TID] = tmp[TID] + tmp[TID + FAULT(1) REPAIR((TID < 31))]; /*!*/
 }
+// nothing is larger than five: there is no best
+__global__ void no_value_on_one_path(const int *a, float *b, int n) {
+    float best;
+    REPAIR(best = 1;)
+    for (int k = 0; k < n; ++k)
+        if (a[k] < 0) best = a[k];
+    b[TID] = best * 2;                                      /*!*/
+}
+__global__ void scratch_of_assembly(const int *a, int *b) {
+    int x;
+    asm volatile("{.reg .u32 t;" REPAIR("mov.u32 t, 6;") "add.u32 %0, t, 1;}" : "=r"(x));
+    b[TID] = x + a[TID];                                    /*!*/
+}
+__global__ void counter_without_zeroing(const int *a, int *count, int *b) {
+    if (a[TID] > 500) atomicAdd(count, 1);                  /*!*/
+    b[TID] = 1;
+}
 }

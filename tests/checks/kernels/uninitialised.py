@@ -31,4 +31,7 @@ CASES = [
     Case("guard_leaves_a_hole", 1, 64, (A, Blank(50), 50), {1: A[:50]}, unmarked=True),
     Case("one_byte_of_a_word", 1, 32, (Blank(128, np.uint8), zeros(32)), {1: np.ones(32)}),
     Case("scan_reads_ahead", 1, 32, (A, Blank(64), zeros(32)), {2: W + LAST}),
+    Case("no_value_on_one_path", 1, 32, (A, zeros(32, np.float32), 64), {1: np.full(32, 2)}),
+    Case("scratch_of_assembly", 1, 32, (A, zeros(32)), {1: W + 7}),
+    Case("counter_without_zeroing", 1, 32, (A, Blank(1), zeros(32)), {1: [(W > 500).sum()]}, repaired_launch=_given(A, zeros(1), zeros(32))),
 ]

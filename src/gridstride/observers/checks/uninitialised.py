@@ -3,7 +3,8 @@
 Memory that was never written holds whatever was there before: global memory after an allocation, shared memory at the start of a block, local arrays
 and registers. Copying such bytes around is no error, and neither is loading them along with others (padding of structures, wide loads):
 each byte is followed until something depends on it. An output that the host reads and of which no thread wrote some elements is found too; one that
-holds copies of memory that nobody wrote is a warning.
+holds copies of memory that nobody wrote is a warning. A finding names the memory that the value was loaded from, as far as that is known; a variable in a
+register that no path has given a value counts where it decides something, and so does memory that an atomic counts on without anybody having zeroed it.
 
 Bad:
 
@@ -36,9 +37,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.findings import Finding, Severity
-from gridstride.machine.raw_findings import RawFinding
+from gridstride.machine.raw_findings import REGISTER, RawFinding
 from gridstride.observers.checks.check import Check, Told
-from gridstride.observers.checks.scene import Scene, place
+from gridstride.observers.checks.scene import Scene, Target, place
 
 NEVER, COPIED = 0xFF, 0x01
 """States of a byte in the shadow of memory (`Memory.definedness`): nobody has written it; it is a copy of such a byte."""
@@ -47,6 +48,11 @@ _USES = {
     "address": "an address is made from",
     "decision": "a comparison or selection depends on",
     "output": "an output is made from",
+    "update": "an atomic changes",
+}
+_ADVICE = {
+    "shared": "write every element of the shared array that is read, and put a barrier between",
+    "local": "give the variable or the array a value before it is read",
 }
 
 
@@ -54,24 +60,26 @@ def tell(raw: RawFinding, scene: Scene) -> Told:
     """One sentence with what depends on the value and where it came from."""
     here = scene.site(raw.site, raw.block, raw.thread)
     origin = scene.site(raw.origin_site)
-    what = "a value that was never written"
+    what = "a variable that was never given a value" if raw.origin_site == REGISTER else "a value that was never written"
     if raw.space:
         target = scene.target(raw.space, raw.address, raw.bytes)
-        what += f", {_described(raw.space, str(target))}"
+        what += f", loaded from {_described(target)}"
     came = ""
     if raw.origin_site >= 0 and raw.origin_site != raw.site and (origin.file, origin.line) != (here.file, here.line):
         came = f"; it was read at {place(origin)}"
     where = place(here)
+    if raw.origin_site == REGISTER:
+        advice = "give the variable a value on every path that leads here"
+    else:
+        advice = _ADVICE.get(raw.space, "copy data into the buffer or zero it before the launch, or see that a thread writes it first")
     message = f"{_USES.get(raw.detail, 'something depends on')} {what}{came}{f' ({where})' if where else ''}"
-    advice = {
-        "shared": "write every element of the shared array that is read, and put a barrier between",
-        "local": "give the variable or the array a value before it is read",
-    }.get(raw.space, "copy data into the buffer or zero it before the launch, or see that a thread writes it first")
     return Told(cast(Severity, raw.severity), message, advice)
 
 
-def _described(space: str, target: str) -> str:
-    return f"in {space} memory" if target.startswith(f"{space} address") and space == "local" else f"{target} in {space} memory"
+def _described(target: Target) -> str:
+    if target.buffer is not None:
+        return f"{target} in {target.space} memory"
+    return f"{target.space} memory" if target.space == "local" else str(target)
 
 
 def unwritten_output(kernel: str, buffer: str, never: npt.NDArray[np.bool_], address: int) -> Finding:
