@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +126,24 @@ def test_a_last_store_is_a_note_where_the_source_returns_before() -> None:
     assert found["returns_with_a_store"].message.startswith(
         "vote: lane 12 waits in an operation whose mask names a lane (0) that still runs but goes on without it, to kernel.cu:9, which is fine if it returns there"
     )
+
+
+def test_thousands_of_blocks_that_wait_for_one_end_in_seconds() -> None:
+    # an H200 holds 132 * 32 blocks of 64 threads: one fewer than the grid
+    source = r"""
+    extern "C" __global__ void meet(int* arrived, int* b) {
+        if (threadIdx.x == 0) { atomicAdd(arrived, 1); while (atomicAdd(arrived, 0) < (int)gridDim.x) { } }
+        __syncthreads();
+        b[blockIdx.x] = 1;
+    }
+    """
+    module = gs.device("sim:h200").compile(source)
+    arrived, b = module.device.zeros(1, np.int32), module.device.zeros(4225, np.int32)
+    module["meet"][2, 64](arrived, b)  # compiled
+    arrived[:] = np.zeros(1, np.int32)
+    began = time.process_time()
+    with gs.checking() as findings, pytest.raises(gs.KernelFault):
+        module["meet"][4225, 64](arrived, b)
+    assert [found.kind for found in findings.errors] == ["deadlock"]
+    assert arrived.item() == 4224
+    assert time.process_time() - began < 10

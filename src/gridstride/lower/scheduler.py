@@ -298,7 +298,9 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock
         # whoever waits may wait for a block that has not started
         opened = f.get(POOL, pool, "open")
         with f.if_(exhausted.get().eq(0) & (opened < limit) & busy.get().ne(0)):
-            f.put(POOL, pool, "open", opened + 1)
+            # an eighth more: thousands of blocks that all wait for one that has no place would take minutes one by one
+            more = opened + 1 + (opened >> 3)
+            f.put(POOL, pool, "open", (more < limit).select(more, limit))
             moved.set(1)
         with f.if_(moved.get().ne(0)):
             change_steps(lambda old: (old | STUCK_MASK) + 1)
