@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import gcd, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.launch_options import Counts, LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.orders import affine_order_of, order_of
 from gridstride.machine.program import Program
 from gridstride.machine.raw_findings import CheckReceipt
 from gridstride.machine.record_view import RecordView, column, new_record
@@ -45,7 +46,6 @@ from gridstride.machine.shared_code import SharedCode, shared_functions
 from gridstride.machine.workers import run_to_the_end
 from gridstride.passes.analyse_shapes import LaneLayout
 
-MAX_ORDER = 1 << 22  # blocks whose order is a table
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
 WORTH_SHARING = 1 << 16  # threads of a launch from which several cores are worth their start
 MARGIN = 4096  # readable bytes around shared and local memory
@@ -140,7 +140,7 @@ def launch(
     loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
     run.extents = dict(extents or {}) if options.checks else {}
-    run.parallel = options.threads is None and options.seed is None and entry.independent(loaded.code.traits, parameters, memory, grid, block)
+    run.parallel = options.threads is None and options.seed is None and options.order is None and entry.independent(loaded.code.traits, parameters, memory, grid, block)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
 
 
@@ -270,16 +270,25 @@ class _Launch:
         schedule["wait_count"], schedule["wait_start"] = self.code.wait_count, self.code.wait_start
         self.merge = np.array(self.code.merge or [(0, 0)], dtype=np.int64)
         schedule["merge"], schedule["merge_count"] = self.merge.ctypes.data, len(self.code.merge)
-        if self.options.seed is not None:
-            rng = np.random.default_rng(self.options.seed)
-            if self.blocks <= MAX_ORDER:
-                self.block_order = rng.permutation(self.blocks).astype(np.int64)
-                schedule["order"] = self.block_order.ctypes.data
-            else:
-                schedule["order_factor"], schedule["order_shift"] = _affine_order(self.blocks, rng)
-            self.warp_order = rng.permutation(shape.warps).astype(np.int32)
-            schedule["warp_order"] = self.warp_order.ctypes.data
+        self._arrange(schedule)
         return schedule
+
+    def _arrange(self, schedule: RecordView) -> None:
+        """The order of blocks and warps, where it is not the usual one."""
+        seed, order = self.options.seed, self.options.order
+        if order is None and seed is None:
+            return
+        arranged = order or order_of(seed, self.blocks, self.shape.warps)
+        if arranged is not None:
+            self.block_order = arranged.blocks
+            schedule["order"] = self.block_order.ctypes.data
+            self.warp_order = arranged.warps
+        else:
+            assert seed is not None
+            affine = affine_order_of(seed, self.blocks, self.shape.warps)
+            schedule["order_factor"], schedule["order_shift"] = affine.factor, affine.shift
+            self.warp_order = affine.warps
+        schedule["warp_order"] = self.warp_order.ctypes.data
 
     def _worker(
         self, number: int, count: int, parameters: int, symbols: npt.NDArray[np.int64], table: npt.NDArray[np.int64], host: HostRequests
@@ -422,16 +431,3 @@ class _Launch:
             self.stop[0] = 1
 
         run_to_the_end([functools.partial(work, w) for w in workers], STACK_BYTES + STACK_PER_CODE * len(self.code.image), stop)
-
-
-def _affine_order(blocks: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Factor and shift of a permutation of more blocks than a table could hold. A factor has no divisor in common with
-    them, and the products fit 63 bits."""
-    shift = int(rng.integers(blocks >> 1))
-    most = ((1 << 63) - blocks) // blocks
-    if most < 4:
-        return 1, shift
-    factor = int(rng.integers(2, min(most, blocks)))
-    while gcd(factor, blocks) != 1:
-        factor -= 1
-    return factor, shift

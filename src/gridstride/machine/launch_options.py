@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 from gridstride.findings import Dim3
 from gridstride.lower.kernel import KernelCode
+from gridstride.machine.orders import Order
 from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps. threads: worker threads, None: as many as cannot be noticed.
+    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps, order says it. threads: worker threads, None: as many as cannot be noticed.
     budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
 
     seed: int | None = None
+    order: Order | None = None
     threads: int | None = None
     budget: int | None = None
     cooperative: bool = False

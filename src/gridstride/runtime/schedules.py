@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import KernelFault
-from gridstride.findings import Finding
+from gridstride.findings import Dim3, Finding
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.orders import Order, order_of
 from gridstride.observers.checks import order_dependent
 from gridstride.observers.checks.scene import plain_variable
+from gridstride.runtime.smallest_change import smallest_change
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -49,19 +52,29 @@ class Contents:
             memory.definedness().view(allocation.address, allocation.size)[...] = states
 
 
+@dataclass(frozen=True)
+class ScheduleShape:
+    """What is put into an order: the blocks of a grid and the warps of each. seed: what the natural order is, None: as they are numbered."""
+
+    grid: Dim3
+    warps: int
+    seed: int | None
+
+
 def compare_schedules(
     kernel: str,
     memory: Memory,
     before: Contents,
-    run: Callable[[int | None], object],
+    run: Callable[[int | Order | None], object],
     seeds: range,
     names: Mapping[int, str],
     dtypes: Mapping[int, np.dtype[Any]],
+    shape: ScheduleShape,
 ) -> list[Finding] | None:
     """Run the launch on `before` under each seed, then in strict lockstep, and compare with what memory holds now, which is there again afterwards.
 
-    run: launches with a seed, or in lockstep for None; it may raise KernelFault. names, dtypes: by allocation address. None where launches allocate, so that
-    their memory cannot be compared.
+    run: launches with a seed, in an order, or in lockstep for None; it may raise KernelFault. names, dtypes: by allocation address. None where launches
+    allocate, so that their memory cannot be compared.
     """
     natural = Contents.of(memory)
     if natural.allocations != before.allocations:
@@ -70,6 +83,7 @@ def compare_schedules(
     differing: dict[int, int] = {}
     lockstep: dict[int, order_dependent.Difference] = {}
     findings: list[Finding] = []
+    change: str = ""
     try:
         for seed in seeds:
             before.restore(memory)
@@ -93,6 +107,9 @@ def compare_schedules(
         else:
             # what the order changes anyway says nothing of the model
             lockstep = {number: found for number, found in _differences(natural, memory, dtypes).items() if number not in worst}
+        shown = max(worst, key=lambda number: worst[number][0].rank, default=None)
+        if shown is not None and not worst[shown][0].rounding:
+            change = _smallest_change(before, memory, run, shape, worst[shown][1], lambda: _differs(natural, memory, dtypes, shown))
     finally:
         natural.restore(memory)
 
@@ -105,11 +122,37 @@ def compare_schedules(
 
     for number, (found, seed) in worst.items():
         name, elements, address = place(number, found)
-        findings.append(order_dependent.tell_difference(kernel, name, elements, found, seed, len(seeds), differing[number], address))
+        findings.append(order_dependent.tell_difference(kernel, name, elements, found, seed, len(seeds), differing[number], address, change if number == shown else ""))
     for number, found in lockstep.items():
         name, elements, address = place(number, found)
         findings.append(order_dependent.tell_other_model(kernel, name, elements, found, address))
     return findings
+
+
+def _smallest_change(
+    before: Contents, memory: Memory, run: Callable[[int | Order | None], object], shape: ScheduleShape, seed: int, differs: Callable[[], bool]
+) -> str:
+    """What of the seed's order is enough to show the difference, in words; empty where nothing simple is."""
+    usual, failing = (order_of(s, prod(shape.grid), shape.warps) for s in (shape.seed, seed))
+    if usual is None or failing is None:
+        return ""
+
+    def shows(order: Order) -> bool:
+        before.restore(memory)
+        try:
+            run(order)
+        except KernelFault as fault:
+            _raise_interruption(fault)
+            return False
+        return differs()
+
+    found = smallest_change(usual, failing, shows)
+    return order_dependent.tell_change(found.what, found.first, found.second, found.moved, shape.grid) if found is not None else ""
+
+
+def _differs(natural: Contents, memory: Memory, dtypes: Mapping[int, np.dtype[Any]], number: int) -> bool:
+    found = _differences(natural, memory, dtypes).get(number)
+    return found is not None and not found.rounding
 
 
 def _raise_interruption(fault: KernelFault) -> None:

@@ -28,6 +28,7 @@ from gridstride.machine.launch_options import LaunchOptions
 from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.orders import Order
 from gridstride.machine.program import Program, load_program
 from gridstride.observers.checks import launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
@@ -276,15 +277,19 @@ class Simulator(Device):
             profiling.record(metrics)
         self._witness.ended(view, outcome)
         if before is not None:
-            self._witness.compare_schedules(view, before, lambda seed: self._run_again(view, command.parameters, seed))
+            self._witness.compare_schedules(view, before, lambda how: self._run_again(view, command.parameters, how))
         return LaunchOutcome(outcome.seconds, shape.threads, kernel_us)
 
-    def _run_again(self, view: LaunchInView, parameters: bytes, seed: int | None) -> None:
-        """Run a launch in another order, or in strict lockstep (None), for what it leaves in memory only."""
-        options = replace(view.options, seed=seed, profile=False, checks=frozenset())
-        if seed is None:
+    def _run_again(self, view: LaunchInView, parameters: bytes, how: int | Order | None) -> None:
+        """Run a launch with another seed, in an order, or in strict lockstep (None), for what it leaves in memory only."""
+        options = replace(view.options, profile=False, checks=frozenset())
+        if isinstance(how, Order):
+            options = replace(options, order=how)
+        elif how is not None:
+            options = replace(options, seed=how)
+        else:
             # lanes that wait for each other in a loop that counts or sleeps are no deadlock to the scheduler, and would go on for ever
-            options = replace(options, seed=view.options.seed, lockstep=True, budget=view.options.budget or _LOCKSTEP_BUDGET)
+            options = replace(options, lockstep=True, budget=view.options.budget or _LOCKSTEP_BUDGET)
         try:
             self._run(view, parameters, options, stdout=lambda text: None)
         except KernelFault as fault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gridstride.errors import KernelFault
 from gridstride.findings import Finding
 from gridstride.machine.launch_options import LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.orders import Order
 from gridstride.machine.program import Program
 from gridstride.machine.raw_findings import FOR_EVER, RawFinding
 from gridstride.observers.checks import launch_shape, uninitialised
@@ -21,7 +23,7 @@ from gridstride.observers.checks.double_free import tell_double_free
 from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
 from gridstride.runtime.device import LaunchShape
-from gridstride.runtime.schedules import Contents, compare_schedules
+from gridstride.runtime.schedules import Contents, ScheduleShape, compare_schedules
 from gridstride.runtime.telling import fault_finding, shape_findings, source_lines, tell_launch
 
 if TYPE_CHECKING:
@@ -117,12 +119,13 @@ class Witness:
             found += shape_findings(launch.kernel, launch.program, launch.shape)
         record([*more, *found], source_lines(launch.kernel.module.source).line)
 
-    def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int | None], object]) -> None:
-        """Run the launch again in other orders (`run` takes the seed, None for lockstep), on the data that it began with."""
+    def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int | Order | None], object]) -> None:
+        """Run the launch again in other orders (`run` takes the seed or the order, None for lockstep), on the data that it began with."""
         seed, kernel = launch.options.seed, launch.kernel
         first = 1 if seed is None else seed + 1
         seeds = range(first, first + schedules())
-        found = compare_schedules(kernel.name, self._memory, before, run, seeds, launch.names, self._all_dtypes(launch.program))
+        what = ScheduleShape(launch.shape.grid, -(-prod(launch.shape.block) // 32), seed)
+        found = compare_schedules(kernel.name, self._memory, before, run, seeds, launch.names, self._all_dtypes(launch.program), what)
         if found is None:
             skip(f"order-dependent: {kernel.name} allocates memory, whose addresses depend on the order")
         else:

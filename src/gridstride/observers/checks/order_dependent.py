@@ -3,7 +3,7 @@
 Looked for with `--schedules N`: the launch is run again under N seeds, each time on the same data, and all memory is compared bit for bit. Where only
 the rounding of floating-point sums differs (floating-point addition is not associative, and atomics add in the order of arrival) that is a note. Where
 values differ it is a warning: either a race, which the race checks explain, or an order that the program leaves open, such as
-the places that an atomic counter hands out. A launch that is stopped under some order only is an error.
+the places that an atomic counter hands out; the finding says which block (or warp) before which other is enough to see it. A launch that is stopped under some order only is an error.
 
 One run more is in strict lockstep, in which lanes of a warp never run apart, as on GPUs before Volta (compute capability 7.0). What ends only where
 lanes run independently, such as a lane that waits for another of its warp, is a warning, and so are values that differ.
@@ -33,8 +33,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.findings import Finding
+from gridstride.findings import Dim3, Finding
 from gridstride.observers.checks.check import Check
+from gridstride.observers.checks.scene import dim, unravel
 
 CHECK = Check("GS502", "order-dependent", ("warning", "note", "error"), __doc__ or "", optional=True)
 
@@ -84,8 +85,10 @@ def _bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return flat.view(np.uint8).reshape(flat.size, flat.dtype.itemsize)
 
 
-def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, seed: int, schedules: int, differing: int, address: int) -> Finding:
-    """The finding for one buffer: `differing` of `schedules` seeds gave other bits than the natural order, `seed` the one with the largest difference."""
+def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, seed: int, schedules: int, differing: int, address: int, change: str = "") -> Finding:
+    """The finding for one buffer: `differing` of `schedules` seeds gave other bits than the natural order, `seed` the one with the largest difference.
+
+    change: what of that seed's order is enough (`tell_change`)."""
     of = f"{found.elements:,} of {elements:,} elements"
     seeds = f"with seed {seed}" if differing == 1 else f"with {differing} of {schedules} seeds (most with {seed})"
     if found.rounding:
@@ -96,7 +99,7 @@ def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, 
         advice = "nothing, if that much rounding is fine; else sum in a fixed order"
     else:
         size = f", by up to {found.relative:.1e} of the largest" if found.relative is not None and np.isfinite(found.relative) else ""
-        message = f"`{buffer}` depends on the order of execution: the values of {of} differ {seeds}, the first at [{found.first:,}]{size}"
+        message = f"`{buffer}` depends on the order of execution: the values of {of} differ {seeds}, the first at [{found.first:,}]{size}{f'; {change}' if change else ''}"
         advice = f"look for a race (`--checks race-shared,race-global`), or make the result independent of who comes first; replay with --seed {seed}"
     return Finding(
         code=CHECK.code,
@@ -111,6 +114,15 @@ def tell_difference(kernel: str, buffer: str, elements: int, found: Difference, 
         address=address,
         count=found.elements,
     )
+
+
+def tell_change(what: str, first: int, second: int, moved: int, grid: Dim3) -> str:
+    """What is enough to see the other result: one block (or one warp of each block) before another. moved: others that are not where they usually are."""
+    if what == "blocks":
+        pair = f"block {dim(unravel(first, grid))} runs before block {dim(unravel(second, grid))}"
+    else:
+        pair = f"warp {first} of each block runs before warp {second}"
+    return f"it is enough that {pair}, all else in the usual order" if not moved else f"what makes the difference is that {pair}, with {moved:,} other {what} out of their places"
 
 
 def tell_other_model(kernel: str, buffer: str, elements: int, found: Difference, address: int) -> Finding:
