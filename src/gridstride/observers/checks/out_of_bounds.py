@@ -3,6 +3,10 @@
 Every access is looked at, in every space: global, shared, local, constant and parameter memory, wholly inside or not at all. A null pointer
 and memory that was freed count as outside. Between allocations lie unused bytes, so that running over an end is not taken for the neighbour.
 
+An argument that is a view of a larger array is held to the view's own bytes in a launch that is checked (`check`, `--checks`, `gs.checking()`), as far as
+the compiled code shows which argument an address is made from. In other launches the bounds are those of the whole allocation: looking for them at each
+access would cost every run.
+
 Bad:
 
     __global__ void scale(float* x, int n) {
