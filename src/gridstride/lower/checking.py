@@ -10,12 +10,10 @@ from gridstride.ir.nodes import Arg, Kind, Op
 from gridstride.isa.lanes import vector_type
 from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
 from gridstride.lower.emitter import I8, I32, I64, Emitter
-from gridstride.lower.races import ATOMIC, VOLATILE
+from gridstride.lower.race_cells import ATOMIC, SIZE_SHIFT, VALUES_KNOWN, VOLATILE, WRITES
 from gridstride.lower.records import BLOCK, HOST_REQUESTS, SPACES, WARP, WORKER, finding_code
 from gridstride.lower.runtime_table import call_runtime
-from gridstride.lower.target import Target, resolved
-
-WORD = 4
+from gridstride.lower.target import Target, halves, resolved
 
 
 def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
@@ -27,7 +25,7 @@ def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     if not e.checks & {"race-shared", "race-global"}:
         return
     _tally(e, t)
-    if t.op.kind is Kind.LOAD and t.space == "flat" and not e.orders:
+    if t.op.kind is Kind.LOAD and t.space == "flat" and (not e.orders or t.op.access.ordering == "weak"):
         quiet = e.b.load(e.b.gep(e.once("quiet", WORKER, e.worker, "quiet"), [ir.Constant(I64, t.op.site)], source_etype=I8), typ=I8)
         look, done = e.native.append_basic_block("look at"), e.native.append_basic_block("looked at")
         e.b.cbranch(e.b.icmp_unsigned("==", quiet, ir.Constant(I8, 0)), look, done)
@@ -78,22 +76,38 @@ def _tally(e: Emitter, t: Target) -> None:
 
 
 def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[ir.Value], lanes: ir.Value) -> None:
-    """One call of the race detector for each word of the access by `lanes`."""
+    """One call of the race detector for the access by `lanes`."""
     op = t.op
     assert op.access is not None
-    writes = op.kind is not Kind.LOAD
-    flags = ATOMIC if op.kind is Kind.ATOMIC else VOLATILE if op.access.ordering != "weak" else 0
-    zero = ir.Constant(vector_type("i32"), None)
-    for offset in range(0, t.bytes, WORD):
-        size = min(WORD, t.bytes)
-        value: ir.Value = zero
-        known = 0
-        if op.kind is Kind.STORE and t.bits == 32 and not flags:
-            value, known = values[offset // WORD], 2
-        how = int(writes) | known | size << 8 | flags
-        place = e.b.add(addresses, e.values.warp.const("i64", offset)) if offset else addresses
-        arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), place, lanes, value, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
-        call_runtime(e, "race_access", arguments)
+    how = t.bytes << SIZE_SHIFT
+    how |= ATOMIC if op.kind is Kind.ATOMIC else VOLATILE if op.access.ordering != "weak" else 0
+    if op.kind is not Kind.LOAD:
+        how |= WRITES
+    if op.kind is Kind.STORE and op.access.ordering == "weak":
+        how |= VALUES_KNOWN
+        for number, word in enumerate(_words(e, t, values)):
+            place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("race_values") + 128 * number)], source_etype=I8)
+            e.b.store(word, place, align=64)
+    arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), addresses, lanes, ir.Constant(I32, how), ir.Constant(I32, SPACES.index(space))]
+    call_runtime(e, "race_access", arguments)
+
+
+def _words(e: Emitter, t: Target, values: list[ir.Value]) -> list[ir.Value]:
+    """What a store writes, in 32-bit words."""
+    word = vector_type("i32")
+    if t.bits == 64:
+        return [half for value in values for half in halves(e, value)]
+    if t.bits == 32:
+        return values
+    words: list[ir.Value] = []
+    per_word = 32 // t.bits
+    for number, value in enumerate(values):
+        wide = e.b.zext(value, word)
+        if number % per_word == 0:
+            words.append(wide)
+        else:
+            words[-1] = e.b.or_(words[-1], e.b.shl(wide, e.values.warp.const("i32", t.bits * (number % per_word))))
+    return words
 
 
 def check_shuffle(e: Emitter, op: Op, sources: ir.Value, inside: ir.Value) -> None:

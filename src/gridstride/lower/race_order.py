@@ -5,6 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.race_cells import TIME_MASK
+from gridstride.lower.race_readers import clear_list_area
 from gridstride.lower.records import BLOCK, RACE, WARP
 
 
@@ -27,6 +29,13 @@ def _update_floor(f: NativeFunction, race: Native, index: Native, row: Native) -
     least = f.intrinsic("llvm.vector.reduce.umin.v32i32", "i32", row)
     together = f.get(RACE, race, "together", index.to("i64"))
     f.put(RACE, race, "floor", (least < together).select(least, together), index.to("i64"))
+
+
+def _restart(f: NativeFunction, race: Native) -> None:
+    """Before times run out they begin anew: those of earlier blocks mean nothing to this one."""
+    with f.if_(f.get(RACE, race, "event") > TIME_MASK >> 1):
+        f.intrinsic("llvm.memset.p0.i64", "void", race, f.const("i8", 0), f.const("i64", RACE.size), f.const("i1", 0))
+        f.put(RACE, race, "event", 1)
 
 
 def build_warp_sync(module: ir.Module) -> None:
@@ -86,6 +95,8 @@ def build_begin(module: ir.Module) -> None:
     f = NativeFunction(module, "race_begin", "void", ["ptr", "i32"])
     block, warps = f.args
     race = f.get(BLOCK, block, "race")
+    _restart(f, race)
+    clear_list_area(f, f.get(BLOCK, block, "shared_lists"))
     now = tick(f, race)
     past = f.splat(now)
     absent = Native(f, f.b.icmp_unsigned(">=", f.lanes("i32").v, f.splat(warps).v))

@@ -89,7 +89,6 @@ WORKER = Record(
     "threads_done:i64",
     "findings:ptr",  # FINDING records
     "finding_count:i64",
-    "named_barriers:i32",  # the kernel has barriers that not all of the block takes part in
     "fences:i32",  # the kernel has fences: the host knows what they carry between blocks
     "order_callback:ptr",  # (worker, block, warp, lane, cell) -> 1 if that access is known to come before
     "quiet:ptr",  # i8 a site: whatever it reads is written by nobody in this launch
@@ -98,6 +97,12 @@ WORKER = Record(
     "race_reads:ptr",
     "race_write_meta:ptr",
     "race_read_meta:ptr",
+    "race_other:ptr",
+    "race_byte_cells:ptr",  # cells of single bytes, that of address a at base + a * 32
+    "race_lists:ptr",  # lists of readers of global memory (see lower/race_readers.py)
+    "races_exact:i32",  # the kernel has means by which some threads know of others that not all know of
+    "race_addresses:i64*32",  # of the access that is looked at now, and what it writes, a row of lanes a word
+    "race_values:i32*256",
     "defined:i64",  # distance from global memory to its shadow
     "origins:ptr",  # an ORIGIN record a site
     "accesses:i64",  # warp accesses that checks have looked at, and their bytes
@@ -133,6 +138,9 @@ BLOCK = Record(
     "shared_reads:ptr",
     "shared_write_meta:ptr",
     "shared_read_meta:ptr",
+    "shared_other:ptr",
+    "shared_byte_cells:ptr",  # cells of single bytes
+    "shared_lists:ptr",
     "bar_arrived:i32*16",
     "bar_expected:i32*16",
     "bar_and:i32*16",
@@ -309,7 +317,7 @@ RUNTIME_FUNCTIONS = {
     "scatter16": ("void", ("32xi64", "i32", "32xi16")),
     "scatter32": ("void", ("32xi64", "i32", "32xi32")),
     "scatter64": ("void", ("32xi64", "i32", "32xi64")),
-    "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32", "i32", "i32")),
+    "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i32", "i32")),
     "race_warp_sync": ("void", ("ptr", "ptr", "i32", "i32")),
     "note_finding": ("void", ("ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64")),
     "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gridstride.lower.barriers import ARRIVE, OR, POPC
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
+from gridstride.lower.race_cells import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import (
     BARRIER,
     BLOCK,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.lower.races import BLOCK_SHIFT
+from gridstride.lower.race_cells import BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
+from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.machine.reserve import reserve
@@ -17,45 +18,59 @@ if TYPE_CHECKING:
     from gridstride.lower.kernel import KernelCode
     from gridstride.machine.memory import Memory
 
-# Bytes of a plane for each 4-byte word: last write, last read, and what is known of each.
-PLANES = {"race_writes": 8, "race_reads": 8, "race_write_meta": 4, "race_read_meta": 4}
 RACES = frozenset({"race-shared", "race-global"})
 
 
 class RacePlanes:
-    """Shadow of a whole arena, given by the host lazily: only what is touched takes memory (6 bytes a byte)."""
+    """Shadow of a whole arena, given by the host lazily: only what is touched takes memory. That is 6 bytes a byte, one more where threads that
+    nothing orders read a word, and 32 more of words whose bytes belong to different threads other than in a row."""
 
     def __init__(self, base: int, span: int) -> None:
         words = span // 4 + 16
-        self._maps = {name: reserve(words * size) for name, size in PLANES.items()}
+        self._maps = {f"race_{name}": reserve(words * size) for name, size in PLANES.items()}
+        self._maps["race_byte_cells"] = reserve((span + 64) * BYTE_CELL)
+        self._maps["race_lists"] = reserve(LAUNCH_ENTRIES * ENTRY)
         self._views = {name: np.frombuffer(area, np.uint8) for name, area in self._maps.items()}
-        self._first = base >> 2
+        self._base = base
         self._next = 1
         self._latest = (1, 1)  # the numbers of the latest launch's blocks
 
     def addresses(self) -> dict[str, int]:
-        """Of each plane, so that the cell of address a is at it + (a >> 2) * size."""
-        return {name: int(view.ctypes.data) - self._first * PLANES[name] for name, view in self._views.items()}
+        """Of each plane, so that the cell of address a is at it + (a >> 2) * size; of cells of bytes, + a * size; of the lists."""
+        places = {name: int(view.ctypes.data) for name, view in self._views.items()}
+        for name, size in PLANES.items():
+            places[f"race_{name}"] -= (self._base >> 2) * size
+        places["race_byte_cells"] -= self._base * BYTE_CELL
+        return places
 
     def begin(self, blocks: int) -> int:
         """A launch of so many blocks starts: the number of its first one. What earlier launches left is past, since the
         end of a kernel orders all that it did."""
-        if self._next + blocks >= 1 << 28:
+        if self._next + blocks >= 1 << BLOCK_BITS:
             self._clear()
         first = self._next
         self._next += blocks
         self._latest = first, self._next
+        self._views["race_lists"][:12].view(np.uint32)[:] = (1, 0, LAUNCH_ENTRIES)
         return first
 
     def touched(self, address: int, nbytes: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """For each word from `address` on, whether the latest launch read it, and whether it wrote it."""
-        start, count = (address >> 2) - self._first, -(-nbytes // 4)
+        start, count = (address >> 2) - (self._base >> 2), -(-nbytes // 4)
         low, high = self._latest
-        found = []
-        for plane in ("race_reads", "race_writes"):
-            blocks = self._views[plane].view(np.uint64)[start : start + count] >> BLOCK_SHIFT
-            found.append((blocks >= low) & (blocks < high))
-        return found[0], found[1]
+
+        def latest(cells: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+            blocks = cells >> BLOCK_SHIFT
+            return (blocks >= low) & (blocks < high)
+
+        reads, writes = (self._views[plane].view(np.uint64)[start : start + count] for plane in ("race_reads", "race_writes"))
+        read, written = latest(reads), latest(writes)
+        split = np.flatnonzero(written & (writes >> PATTERN_SHIFT & 3 == MARK))
+        if split.size:  # of such words only their bytes' cells say what was done
+            cells = self._views["race_byte_cells"].view(np.uint64).reshape(-1, BYTE_CELL // 8)
+            of_words = cells[(start + split)[:, None] * 4 + np.arange(4)]
+            written[split], read[split] = (latest(of_words[:, :, k]).any(axis=1) for k in (0, 1))
+        return read, written
 
     def _clear(self) -> None:
         self._next = 1
@@ -64,6 +79,13 @@ class RacePlanes:
                 area.madvise(mmap.MADV_DONTNEED)
             else:
                 area[:] = bytes(len(area))
+
+
+def shared_shadow(shared_bytes: int) -> dict[str, int]:
+    """What the detector keeps of a block's shared memory: name of its address in the block's record → bytes."""
+    words = shared_bytes // 4 + 16
+    planes = {f"shared_{name}": words * size for name, size in PLANES.items()}
+    return {**planes, "shared_byte_cells": (shared_bytes + 64) * BYTE_CELL, "shared_lists": BLOCK_ENTRIES * ENTRY}
 
 
 def race_planes(memory: Memory) -> RacePlanes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 
-from gridstride.lower.races import BLOCK_SHIFT, THREAD_BITS, TIME_BITS, TIME_MASK
+from gridstride.lower.race_cells import BLOCK_SHIFT, THREAD_BITS, TIME_BITS, TIME_MASK
 from gridstride.lower.records import BLOCK, RACE, WARP
 
 Thread = tuple[int, int]  # block, thread in the block

@@ -31,7 +31,7 @@ from gridstride.lower.records import (
     WARP,
     WORKER,
 )
-from gridstride.machine.detectors import PLANES, RACES, quiet_sites, race_planes, read_findings, trusted_sites
+from gridstride.machine.detectors import RACES, quiet_sites, race_planes, read_findings, shared_shadow, trusted_sites
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
@@ -91,7 +91,7 @@ class _Shape:
     @property
     def shadows(self) -> int:
         """Bytes of the race detector: the order of the block's accesses, and the planes of its shared memory."""
-        races = RACE.size + (self.shared // 4 + 16) * sum(PLANES.values()) if self.races else 0
+        races = RACE.size + sum(shared_shadow(self.shared).values()) if self.races else 0
         return races + (self.shared + self.locals + 3 * MARGIN if self.defined else 0)
 
     @property
@@ -188,6 +188,8 @@ class _Launch:
             count = self._worker_count()
             schedule = self._schedule()
             schedule["workers"] = count
+            if self.races:
+                host.order.first_block = race_planes(self.memory).begin(self.blocks)
             workers = [self._worker(k, count, held.address, symbols, table, host) for k in range(count)]
             for worker in workers:
                 worker.record["cooperative"] = 0 if workspace is None else workspace.address
@@ -319,13 +321,13 @@ class _Launch:
             record["origins"] = origins.ctypes.data
         record["first_block"] = 1  # 0 would not tell thread 0 of the first block from nobody
         if self.races:
-            record["named_barriers"] = int(self.code.traits["named_barriers"])
+            record["races_exact"] = int(self._some_know_more())
             record["order_callback"] = host.order_address
             record["fences"] = int(self.code.traits["fences"])
             planes = race_planes(self.memory)
             for name, address in planes.addresses().items():
                 record[name] = address
-            record["first_block"] = host.order.first_block = planes.begin(self.blocks)
+            record["first_block"] = host.order.first_block
             self.quiet = quiet_sites(self.code.provenance, self.parameters, self.memory)
             if self.options.trace:
                 self.quiet[:] = 0
@@ -343,6 +345,10 @@ class _Launch:
         worker = _Worker(record, pool, area, counters, findings, [meant, slots, runtime, data, table, symbols, remembered])
         self._prepare_blocks(data, limit)
         return worker
+
+    def _some_know_more(self) -> bool:
+        """Whether there are other ways to order threads than barriers of the whole block or the whole warp."""
+        return any(self.code.traits[name] for name in ("named_barriers", "partial_syncs", "fences"))
 
     def _resident(self) -> int:
         """Blocks that the device could hold at once, as far as warps, blocks and shared memory say."""
@@ -406,9 +412,9 @@ class _Launch:
             place = -(-(local + shape.locals + MARGIN) // 64) * 64
             column(blocks, BLOCK, "race")[...] = starts + place
             place += RACE.size
-            for name, size in PLANES.items():
-                column(blocks, BLOCK, name.replace("race_", "shared_"))[...] = starts + place
-                place += (shape.shared // 4 + 16) * size
+            for name, size in shared_shadow(shape.shared).items():
+                column(blocks, BLOCK, name)[...] = starts + place
+                place += size
 
     def _thread_indices(self) -> npt.NDArray[np.int32]:
         x, y, _ = self.block
