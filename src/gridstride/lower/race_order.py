@@ -78,9 +78,11 @@ def build_release(module: ir.Module) -> None:
     race, index = f.get(BLOCK, block, "race"), f.get(WARP, warp, "index")
     left = f.load("32xi32", known_row(f, race, "left", f.get(WARP, warp, "barrier")))
     place = known_row(f, race, "known", index)
-    row = _maximum(f, _maximum(f, f.load("32xi32", place), left), f.load("32xi32", race, RACE.offset("ended")))
-    # a barrier of the whole block: nobody has done anything since, so all that was done is known
+    row = _maximum(f, f.load("32xi32", place), left)
+    # a barrier of the whole block: nobody has done anything since, so all that was done is known, by warps that have ended too
     whole = f.get(WARP, warp, "barrier_count").eq(0)
+    ended = f.load("32xi32", race, RACE.offset("ended"))
+    row = _maximum(f, row, Native(f, f.b.select(whole.v, ended.v, f.const("32xi32", 0).v)))
     past = f.get(RACE, race, "event") - 1
     with f.if_(whole):
         f.put(RACE, race, "together", past, index.to("i64"))

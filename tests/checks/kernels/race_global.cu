@@ -269,4 +269,55 @@ __global__ void another_flag(int *data, u32 *flag, int *out) {
         out[0] = data[0];                                   /*!*/
     }
 }
+// blocks 0 to 7 read, then tell block 8, which writes; in the faulty build block 5 tells without a fence
+__global__ void eight_readers(int *data, u32 *count, int *out) {
+    if (TID) return;
+    if (blockIdx.x < 8) {
+        out[blockIdx.x] = data[0];                          /*!*/
+        FAULT(if (blockIdx.x != 5)) __threadfence();
+        atomicAdd(count, 1u);
+    } else {
+        while (atomicAdd(count, 0u) < 8) { }
+        __threadfence();
+        data[0] = 9;                                        /*!*/
+    }
+}
+// two blocks read what a third writes, and nobody fences
+__global__ void two_blocks_read(int *data, int *out) {
+    if (TID) return;
+    if (blockIdx.x < 2) out[blockIdx.x] = data[0];          /*!*/
+    else data[FAULT(0) REPAIR(1)] = 9;                      /*!*/
+}
+// the block that read first writes, after a barrier of its own threads; another block has read too
+__global__ void the_first_reader_writes(int *data, int *out) {
+    out[GID] = data[0];                                     /*!*/
+    __syncthreads();
+    if (GID == 0) data[FAULT(0) REPAIR(1)] = 9;             /*!*/
+}
+// readers of one block and a writer with a barrier between
+__global__ void readers_of_the_block(int *data, int *out) {
+    if (blockIdx.x) return;
+    out[TID] = data[0];                                     /*!*/
+    REPAIR(__syncthreads();)
+    if (TID == 40) data[0] = 9;                             /*!*/
+}
+// bytes of one word are of three blocks; one of them is read elsewhere
+__global__ void three_writers_of_a_word(u8 *bytes, int *out) {
+    if (TID) return;
+    if (blockIdx.x < 3) bytes[blockIdx.x] = 5;              /*!*/
+    else out[0] = bytes[FAULT(0) REPAIR(3)];                /*!*/
+}
+// pixels of three bytes: a word has bytes of two threads
+__global__ void pixels(u8 *p, const int *a) {
+    for (int c = 0; c < 3; ++c) p[3 * GID + c] += (u8)a[GID]; /*!*/
+    FAULT(p[3 * GID + 3] = 1;)                              /*!*/
+}
+// each thread has a byte, in rows that begin anywhere in a word
+__global__ void odd_rows(u8 *p, int width) {
+    int i = blockIdx.x * width + TID;
+    if (TID < width FAULT(+ 1)) p[i] = (u8)(p[i] + 1 + TID); /*!*/
+}
+__global__ void pairs_of_bytes(u16 *p, const int *a) {
+    p[GID + 1] = (u16)a[GID] + FAULT(p[GID]) REPAIR(p[GID + 1]); /*!*/
+}
 }

@@ -190,4 +190,73 @@ __global__ void vector_overlap(const int *a, int *b) {
     __syncthreads();
     b[TID] = ((int *)s)[TID];
 }
+// three warps write a byte each of one word, and a fourth reads only the first of them
+__global__ void three_writers_of_a_word(const int *a, int *b) {
+    __shared__ u8 s[4];
+    if (TID % 32 == 0 && TID < 96) s[TID / 32] = (u8)a[TID]; /*!*/
+    REPAIR(__syncthreads();)
+    if (TID == 96) b[0] = s[0];                             /*!*/
+}
+// the same for halves of a word, whose writers are lanes of one warp, and the second half is read
+__global__ void two_writers_of_a_word(const int *a, int *b) {
+    __shared__ u16 s[2];
+    if (TID == 5) s[1] = (u16)a[5];                         /*!*/
+    if (TID == 9) s[0] = (u16)a[9];                         /*!*/
+    REPAIR(__syncwarp();)
+    if (TID == 9) b[0] = s[1];                              /*!*/
+}
+// warps 1 to 8 read, then arrive where warp 0 waits before it writes; in the faulty build warp 5 does not
+__global__ void eight_readers(int *b) {
+    __shared__ int s;
+    if (TID == 0) s = 7;
+    __syncthreads();
+    int warp = TID / 32;
+    if (warp) {
+        b[TID] = s;                                         /*!*/
+        FAULT(if (warp != 5)) asm volatile("bar.arrive 1, %0;" ::"n"(FAULT(256) REPAIR(288)) : "memory");
+    } else {
+        asm volatile("bar.sync 1, %0;" ::"n"(FAULT(256) REPAIR(288)) : "memory");
+        if (TID == 3) s = 9;                                /*!*/
+    }
+}
+// lanes of a tile read one word, then one of them writes it
+__global__ void readers_of_a_tile(const int *a, int *b) {
+    __shared__ int s[4];
+    auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    if (TID % 8 == 0) s[TID / 8] = a[TID];
+    tile.sync();
+    int v = s[TID / 8];                                     /*!*/
+    REPAIR(tile.sync();)
+    if (TID % 8 == 5) s[TID / 8] = v + 1;                   /*!*/
+    tile.sync();
+    b[TID] = s[TID / 8] + v;
+}
+// some lanes read before a __syncwarp, others after it; a lane then writes
+__global__ void readers_on_both_sides(const int *a, int *b) {
+    __shared__ int s;
+    if (TID == 0) s = a[0];
+    __syncthreads();
+    if (TID == 4) b[0] = s;
+    __syncwarp();
+    if (TID == 6) b[1] = s;                                 /*!*/
+    REPAIR(__syncwarp();)
+    if (TID == 9) s = 1;                                    /*!*/
+}
+// every thread changes its own byte in place; in the faulty build it looks at its neighbour's too
+__global__ void bytes_in_place(const int *a, int *b) {
+    __shared__ u8 s[104];
+    s[TID + 3] = (u8)a[TID];
+    __syncthreads();
+    s[TID + 3] = s[TID + 3] + FAULT(s[TID + 4]) REPAIR(1);  /*!*/
+    __syncthreads();
+    b[TID] = s[TID + 3];
+}
+// a column of bytes: the four of one word are of four warps
+__global__ void transpose_bytes(const int *a, int *b) {
+    __shared__ u8 s[8][8 * 4];
+    int x = TID % 8, y = TID / 8;
+    s[x][y] = (u8)a[TID];                                   /*!*/
+    REPAIR(__syncthreads();)
+    b[TID] = s[TID / 32][TID % 32];                         /*!*/
+}
 }

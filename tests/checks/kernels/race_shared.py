@@ -41,5 +41,12 @@ CASES = [
     Case("first_byte_read_later", 1, 256, (A, zeros(128)), {1: A[_T[:128] & ~3] & 255}, also=("uninitialised",)),
     Case("tile_reuse", 1, 128, (A, zeros(128), 4), {1: _rounds(128, 4, 127 - _T[:128])}),
     Case("readers_then_writer", 1, 128, (A, zeros(128)), {1: np.full(128, A[0] + A[1])}),
+    Case("three_writers_of_a_word", 1, 128, (A, zeros(1)), {1: [A[0] & 255]}, also=("uninitialised",)),
+    Case("two_writers_of_a_word", 1, 32, (A, zeros(1)), {1: [A[5]]}),
+    Case("eight_readers", 1, 288, (zeros(288),), {0: np.where(_T[:288] < 32, 0, 7)}),
+    Case("readers_of_a_tile", 1, 32, (A, zeros(32)), {1: A[_T[:32] & ~7] * 2 + 1}),
+    Case("readers_on_both_sides", 1, 64, (A, zeros(2)), {1: [A[0], A[0]]}),
+    Case("bytes_in_place", 1, 100, (A, zeros(100)), {1: A[:100] + 1 & 255}, also=("uninitialised",)),
+    Case("transpose_bytes", 1, 256, (A, zeros(256)), {1: A[:256].reshape(32, 8).T.ravel() & 255}, also=("uninitialised",)),
     Case("vector_overlap", 1, 128, (A, zeros(128)), {1: A[:128]}),
 ]
