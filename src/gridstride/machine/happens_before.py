@@ -43,12 +43,8 @@ class _Left:
 
     thread: Thread
     scope: int
+    time: int  # of the release, by the thread's own clock
     knowledge: Knowledge
-
-    @property
-    def time(self) -> int:
-        """Of the release, by the thread's own clock."""
-        return self.knowledge.threads[self.thread]
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,13 @@ class HappensBefore:
         # by whom it was left and how far it carries: what a thread releases later includes what it released before
         self._seen: dict[Thread, dict[tuple[Thread, int], _Left]] = {}
         self._taken: dict[Thread, dict[int, _Left]] = {}  # what a thread has learnt from already, by identity
-        self._left: dict[int, list[_Left]] = {}
+        self._left: dict[int, list[_Left]] = {}  # a new list whenever it changes
+        # what a thread found at an address last: a loop that waits finds the same again and again
+        self._found: dict[tuple[Thread, int], list[_Left]] = {}
         self._learnt: dict[int, list[_Learnt]] = {}
+        # what each thread knows by what it or others of its block learnt, and which of that is in it already, by identity
+        self._gathered: dict[Thread, Knowledge] = {}
+        self._in_it: dict[Thread, set[int]] = {}
 
     def fence(self, block: int, warp: int, lanes: list[int], scope: int) -> None:
         """Each lane both releases and acquires."""
@@ -81,26 +82,30 @@ class HappensBefore:
             thread = (number, index * 32 + lane)
             learnt = Knowledge()
             taken = self._taken.setdefault(thread, {})
-            for left in self._seen.pop(thread, {}).values():
-                # a loop that waits meets the same releases again and again
-                if id(left) not in taken and (left.thread[0] == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE)):
+            seen = self._seen.get(thread, {})
+            # what this fence does not reach far enough for waits for one that does
+            reached = [key for key, left in seen.items() if left.thread[0] == number or (left.scope >= DEVICE_SCOPE and scope >= DEVICE_SCOPE)]
+            for left in [seen.pop(key) for key in reached]:
+                if id(left) not in taken:
                     learnt.join(left.knowledge)
                     taken[id(left)] = left
             if learnt.threads or learnt.warps:
                 self._learnt.setdefault(number, []).append(_Learnt(thread[1], now, learnt))
-            self._released[thread] = _Left(thread, scope, self._known(race, thread, now))
+            self._released[thread] = _Left(thread, scope, now, self._known(race, thread, now))
 
     def _known(self, race: _Race, thread: Thread, now: int) -> Knowledge:
         """All that a thread knows."""
         block, number = thread
         index = number // 32
-        known = Knowledge({thread: now}, {})
-        for other in range(race.warps):
-            known.warps[block, other] = race.known(index, other)
-        known.warps[block, index] = race.together(index)
+        gathered = self._gathered.setdefault(thread, Knowledge())
+        in_it = self._in_it.setdefault(thread, set())
         for learnt in self._learnt.get(block, []):
-            if self._has(race, number, learnt):
-                known.join(learnt.knowledge)
+            if id(learnt) not in in_it and self._has(race, number, learnt):
+                gathered.join(learnt.knowledge)
+                in_it.add(id(learnt))
+        known = Knowledge(dict(gathered.threads), dict(gathered.warps))
+        own = {(block, other): race.known(index, other) for other in range(race.warps)}
+        known.join(Knowledge({thread: now}, {**own, (block, index): race.together(index)}))
         return known
 
     @staticmethod
@@ -117,9 +122,11 @@ class HappensBefore:
         number, index = _linear(block), _index(warp)
         for lane, address in zip(lanes, addresses, strict=True):
             thread = (number, index * 32 + lane)
-            if reads:
-                for left in self._left.get(address, ()):
-                    seen = self._seen.setdefault(thread, {})
+            at = self._left.get(address)
+            if reads and at and self._found.get((thread, address)) is not at:
+                self._found[thread, address] = at
+                seen = self._seen.setdefault(thread, {})
+                for left in at:
                     before = seen.get((left.thread, left.scope))
                     if before is None or before.time < left.time:
                         seen[left.thread, left.scope] = left
@@ -129,8 +136,7 @@ class HappensBefore:
                     self._left[address] = [released] if released else []
                 elif released:
                     # what a thread releases later includes what it released before
-                    at = self._left.get(address, [])
-                    kept = [left for left in at if left.thread != thread or left.scope > released.scope]
+                    kept = [left for left in at or () if left.thread != thread or left.scope > released.scope]
                     self._left[address] = [*kept, released]
 
     def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
@@ -139,7 +145,7 @@ class HappensBefore:
         time = cell & TIME_MASK
         race = _Race(block)
         number = _index(warp) * 32 + lane
-        return any(self._has(race, number, learnt) and learnt.knowledge.covers(other, time) for learnt in self._learnt.get(_linear(block), []))
+        return any(self._has(race, number, learnt) and learnt.knowledge.covers(other, time) for learnt in reversed(self._learnt.get(_linear(block), [])))
 
 
 def _linear(block: int) -> int:

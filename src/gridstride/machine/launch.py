@@ -47,6 +47,7 @@ from gridstride.machine.workers import run_to_the_end
 from gridstride.passes.analyse_shapes import LaneLayout
 
 POLL_INTERVAL = 1024  # loop iterations between two looks at the stop flag
+WAITING_INTERVAL = 16  # where each costs a request to the host, which keeps what fences carry
 WORTH_SHARING = 1 << 16  # threads of a launch from which several cores are worth their start
 MARGIN = 4096  # readable bytes around shared and local memory
 GRID_WORKSPACE_BYTES = 8
@@ -298,7 +299,8 @@ class _Launch:
         record = new_record(WORKER)
         slots = np.zeros((len(self.code.sites) + 1, 2), np.int64)
         slots[:, 0] = -1  # the largest address: nothing is inside yet
-        record["polls"] = record["poll_interval"] = POLL_INTERVAL
+        asks_while_waiting = self.races and self.code.traits["spins"] and self.code.traits["fences"]
+        record["polls"] = record["poll_interval"] = WAITING_INTERVAL if asks_while_waiting else POLL_INTERVAL
         record["budget"] = -1 if self.options.budget is None else self.options.budget
         record["stop"] = self.stop.ctypes.data
         runtime = self.functions.table.copy()
