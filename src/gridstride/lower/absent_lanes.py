@@ -17,7 +17,7 @@ from llvmlite import ir
 from gridstride.ir.nodes import Block, Kind, Op
 from gridstride.lower.emitter import I32, Emitter
 from gridstride.lower.native import NativeFunction
-from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
+from gridstride.lower.race_cells import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import BLOCK, RUNTIME_FUNCTIONS, WARP, WARP_SYNC, WORKER, finding_code
 
 _HELPER = "lanes_go_on"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
-from gridstride.lower.races import BLOCK_SHIFT, TIME_BITS
+from gridstride.lower.race_cells import BLOCK_SHIFT, TIME_BITS
 from gridstride.lower.records import BARRIER, BLOCK, DONE, FAULT_DEADLOCK, SCHEDULE, WARP, WARP_SYNC, WORKER, finding_code
 
 
