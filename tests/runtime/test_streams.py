@@ -157,6 +157,24 @@ def test_two_readers_are_no_hazard_and_the_legacy_stream_orders(device: gs.Devic
     assert [f.kind for f in findings.errors] == ["stream-hazard"]
 
 
+def test_bytes_read_here_and_there_are_not_taken_for_written(device: gs.Device) -> None:
+    source = """extern "C" __global__ void look(unsigned char *t, unsigned char *y, int first) {
+        int i = threadIdx.x; y[i] = t[i * 37 % 64]; if (i == first) t[first] = 1; }"""
+    look, table = device.compile(source)["look"], device.zeros(65, np.uint8)
+    one, two = device.stream(), device.stream()
+    y, z = device.empty(64, np.uint8), device.empty(64, np.uint8)
+    with gs.checking("stream-hazard,race-global") as findings:
+        look[1, 64](table, y, -1, stream=one)
+        look[1, 64](table, z, -1, stream=two)
+        device.synchronize()
+    assert len(findings) == 0, findings
+    with gs.checking("stream-hazard,race-global") as findings:
+        look[1, 64](table, y, -1, stream=one)
+        look[1, 64](table, y, -1, stream=two)
+        device.synchronize()
+    assert {(f.kind, f.buffer) for f in findings} == {("stream-hazard", "y")}
+
+
 def test_the_host_at_memory_in_flight(device: gs.Device) -> None:
     pinned, x, stream = device.pinned(N, name="staged"), device.empty(N), device.stream()
     pinned[:] = 1
