@@ -111,3 +111,55 @@ def test_an_error_ends_the_profile(module: gs.Module) -> None:
         raise RuntimeError
     launch(module)
     assert profile.launches == ()
+
+
+STOPPED = """
+extern "C" __global__ void walks(int n, int period, const int *x, int *y) {
+    int sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += x[k % period * 32 + threadIdx.x];
+    y[blockIdx.x * 32 + threadIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("steps", "period", "budget"), [(1000, 1000, None), (1_000_000, 8, 100_000)], ids=["by a fault", "by its budget"])
+def test_a_launch_that_is_stopped_is_not_counted_and_the_next_one_is_counted_whole(steps: int, period: int, budget: int | None) -> None:
+    """4 blocks of one warp load 8 lines each; stopped midway, nothing of it is left over."""
+    module = gs.device("sim:h200", blocking=True, budget=budget).compile(STOPPED)
+    x, y = (module.device.array(np.ones(8 * 32, np.int32)) for _ in range(2))
+    with gs.profiling() as profile:
+        with pytest.raises(gs.KernelFault):
+            module["walks"][4, 32](steps, period, x, y)
+        assert profile.launches == ()
+        whole = gs.device("sim:h200").compile(STOPPED)
+        x, y = (whole.device.array(np.ones(8 * 32, np.int32)) for _ in range(2))
+        whole["walks"][4, 32](8, 8, x, y)
+    walks = profile["walks"]
+    assert (walks.load_requests, walks.load_sectors, walks.store_requests, walks.store_sectors) == (32, 128, 4, 16)
+    assert len(profile.launches) == 1
+
+
+RECURSIVE = """
+__shared__ int kept[32];
+__device__ __noinline__ int calls(const int *x, int *y, int n) {
+    kept[threadIdx.x] = x[n];
+    y[n * 32 + threadIdx.x] = kept[31 - threadIdx.x];
+    return n < 2 ? 1 : 1 + calls(x, y, n - 1) + calls(x, y, n - 2);
+}
+extern "C" __global__ void tree(const int *x, int *y, int n) { y[(n + 1) * 32 + threadIdx.x] = calls(x, y, n); }
+"""
+
+
+def test_functions_that_are_called_are_counted() -> None:
+    """Of 5: 15 calls (one, and those of 4 and of 3), each with an access of every kind."""
+    module = gs.device("sim:h200").compile(RECURSIVE)
+    x, y = (module.device.array(np.zeros(size, np.int32)) for size in (8, 8 * 32))
+    with gs.profiling() as profile:
+        module["tree"][1, 32](x, y, 5)
+    assert y.numpy()[6 * 32] == 15
+    tree = profile["tree"]
+    assert (tree.load_requests, tree.load_sectors) == (15, 15)
+    assert (tree.store_requests, tree.store_sectors) == (16, 64)
+    assert (tree.shared_stores, tree.shared_store_wavefronts, tree.shared_loads, tree.shared_load_wavefronts) == (15, 15, 15, 15)
+    assert tree.bank_conflicts == 0
