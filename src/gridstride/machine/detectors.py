@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gridstride.errors import GridstrideError
 from gridstride.lower.race_cells import BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
 from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
@@ -27,9 +28,13 @@ class RacePlanes:
 
     def __init__(self, base: int, span: int) -> None:
         words = span // 4 + 16
-        self._maps = {f"race_{name}": reserve(words * size) for name, size in PLANES.items()}
-        self._maps["race_byte_cells"] = reserve((span + 64) * BYTE_CELL)
-        self._maps["race_lists"] = reserve(LAUNCH_ENTRIES * ENTRY)
+        sizes = {f"race_{name}": words * size for name, size in PLANES.items()}
+        sizes |= {"race_byte_cells": (span + 64) * BYTE_CELL, "race_lists": LAUNCH_ENTRIES * ENTRY}
+        try:
+            self._maps = {name: reserve(size) for name, size in sizes.items()}
+        except (OSError, ValueError):
+            total = sum(sizes.values()) >> 30
+            raise GridstrideError(f"the host does not give the race checks {total:,} GiB of address space (little of it is ever used): lift `ulimit -v`") from None
         self._views = {name: np.frombuffer(area, np.uint8) for name, area in self._maps.items()}
         self._base = base
         self._next = 1

@@ -1,0 +1,21 @@
+"""Memory of the detectors."""
+
+from __future__ import annotations
+
+import mmap
+
+import pytest
+
+from gridstride.errors import GridstrideError
+from gridstride.machine import detectors
+
+
+def test_a_host_without_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(size: int) -> mmap.mmap:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(detectors, "reserve", refuse)
+    with pytest.raises(GridstrideError) as error:
+        detectors.RacePlanes(1 << 20, 1 << 30)
+    # 28 bytes a word, 32 a byte, and the lists
+    assert str(error.value) == "the host does not give the race checks 39 GiB of address space (little of it is ever used): lift `ulimit -v`"
