@@ -16,6 +16,7 @@ from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import BLOCK, WORKER
 from gridstride.lower.target import Target, resolved, target_of, word_by_word
 from gridstride.lower.values import varying
+from gridstride.lower.vector_memory import has_gather
 from gridstride.passes.track_definedness import Use
 
 NEVER, COPIED, DERIVED = 0xFF, 0x01, 0x02
@@ -164,6 +165,10 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
         words = f.load(f"{4 * size}xi64", first.to("ptr"), align=1)
         union = f.intrinsic(f"llvm.vector.reduce.or.v{4 * size}i64", "i64", words)
         f.ret_if(union.eq(0), f.const("32xi32", 0))
+    if size >= 4 and has_gather():  # bytes here and there that are all defined: atomics on a table, say
+        pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
+        states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", 0))
+        f.ret_if(f.intrinsic(f"llvm.vector.reduce.or.v32i{bits}", f"i{bits}", states).eq(0), f.const("32xi32", 0))
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         value = f.load(f"i{bits}", at.to("ptr"), align=1)
