@@ -77,6 +77,7 @@ class Access:
     offset: int
     ordering: str = "weak"  # weak, volatile, relaxed, acquire, release, acq_rel
     scope: str = "gpu"
+    cluster: bool = False  # to shared memory of any block of the cluster
 
     @property
     def bytes(self) -> int:

@@ -73,6 +73,25 @@ for _name, _more in (("bar", "cta?"), ("barrier", _ALIGNED)):
     operation(_name, types="u32", modifiers=f"red popc {_more}", operands="0 = u32 u32? pred", section="9.7.13.1", effects=Effect.SYNCHRONISES)(barrier)
 
 
+def cluster_barrier(e: Emitter, op: Op) -> None:
+    from gridstride.lower import cluster_barriers
+
+    cluster_barriers.lower(e, op)
+
+
+operation("barrier", modifiers="cluster arrive release|relaxed? aligned?", operands="=", section="9.7.13.3", effects=Effect.SYNCHRONISES)(cluster_barrier)
+operation("barrier", modifiers="cluster wait acquire? aligned?", operands="=", section="9.7.13.3", effects=Effect.SYNCHRONISES)(cluster_barrier)
+
+
+def _cluster_synced(e: Emitter, op: Op) -> None:
+    from gridstride.lower import checking
+
+    checking.cluster_synced(e, op)
+
+
+operation("cluster_synced", operands="=", section="9.7.13.3", effects=Effect.SYNCHRONISES)(_cluster_synced)
+
+
 def _warp_synced(e: Emitter, op: Op) -> None:
     from gridstride.lower import checking
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gridstride.ir.nodes import Op
     from gridstride.lower.emitter import Emitter
 
-_SPACES = "global|shared|shared::cta|local|const|param|param::entry|param::func"
+_SPACES = "global|shared|shared::cta|shared::cluster|local|const|param|param::entry|param::func"
 _SCALARS = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64"
 _SCOPE = "cta|cluster|gpu|sys?"
 _EVICTION = "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate?"
@@ -52,7 +52,7 @@ def store(e: Emitter, op: Op) -> None:
     access.store(e, op)
 
 
-_ATOMIC_SPACE = "global|shared|shared::cta? relaxed|acquire|release|acq_rel? cta|cluster|gpu|sys? L2::cache_hint?"
+_ATOMIC_SPACE = "global|shared|shared::cta|shared::cluster? relaxed|acquire|release|acq_rel? cta|cluster|gpu|sys? L2::cache_hint?"
 
 
 def atomic(e: Emitter, op: Op) -> None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from gridstride.isa.registry import refuse
 
-_CLUSTERS = "thread block clusters"
 _MATRIX = "matrix instructions"
 _TEXTURES = "textures"
 _SURFACES = "surfaces"
 _ASYNCHRONOUS = "asynchronous copies"
-_BARRIER_OBJECTS = "mbarrier objects"
 
 for _names, _feature, _section in (
     ("wmma", _MATRIX, "9.7.14.4"),
@@ -33,11 +31,7 @@ for _names, _feature, _section in (
     ("st.bulk", _ASYNCHRONOUS, "9.7.9.13"),
     ("red.async", _ASYNCHRONOUS, "9.7.13.7"),
     ("multimem", "multimem addresses", "9.7.9.14"),
-    ("mapa", _CLUSTERS, "9.7.9.22"),
-    ("getctarank", _CLUSTERS, "9.7.9.23"),
-    ("barrier.cluster", _CLUSTERS, "9.7.13.3"),
-    ("clusterlaunchcontrol", _CLUSTERS, "9.7.13.17"),
-    ("mbarrier", _BARRIER_OBJECTS, "9.7.13.15"),
+    ("clusterlaunchcontrol", "clusters that take over others' work", "9.7.13.17"),
 ):
     for _name in _names.split():
         refuse(_name, _feature, _section)

@@ -178,8 +178,6 @@ def _refusal(text: str) -> str:
         known = _REFUSED.get(".".join((opcode, *words[:count])))
         if known is not None:
             return f"it belongs to {known[0]}, which are not supported yet; PTX ISA {known[1]}"
-    if any("shared::cluster" in word for word in words):
-        return "it belongs to thread block clusters, which are not supported yet; PTX ISA 5.1.6"
     return f"PTX ISA {_OPERATIONS[opcode][0].section}" if opcode in _OPERATIONS else "no such opcode is known here"
 
 

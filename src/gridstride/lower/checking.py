@@ -188,6 +188,23 @@ def _ask(e: Emitter, what: str, site: int) -> None:
     call_runtime(e, "host", [e.worker, e.block, e.warp, *constants, e.active])
 
 
+def cluster_arrive(e: Emitter, op: Op, barrier: ir.Value) -> None:
+    """The active lanes arrive at the cluster's barrier; `barrier` is its number among those that the detector knows."""
+    if not e.checks & {"race-shared", "race-global"}:
+        return
+    e.put_field(WARP, e.warp, "barrier", barrier)
+    call_runtime(e, "race_arrive", [e.block, e.warp])
+    assert op.form is not None
+    if e.orders and "relaxed" not in op.form:
+        _ask(e, "cluster.arrive", op.site)
+
+
+def cluster_synced(e: Emitter, op: Op) -> None:
+    """The active lanes go on after the cluster's barrier: what the detector knows of blocks beside theirs is the host's."""
+    if e.orders:
+        _ask(e, "cluster.wait", op.site)
+
+
 def warp_synced(e: Emitter, op: Op) -> None:
     """The active lanes go on after a __syncwarp."""
     if not e.checks & {"race-shared", "race-global"}:

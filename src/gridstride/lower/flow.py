@@ -16,7 +16,7 @@ from gridstride.ir.nodes import Block, Const, Kind, Op
 from gridstride.lower import absent_lanes, calls, checking, counting
 from gridstride.lower.emitter import I1, I8, I32, I64, MASK_TYPE, Emitter
 from gridstride.lower.native import stack_slot
-from gridstride.lower.records import BARRIER, BLOCK, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
+from gridstride.lower.records import BARRIER, BLOCK, CLUSTER, DONE, FRAME, STOPPED, WARP, WARP_SYNC, WORKER, YIELD
 from gridstride.lower.values import part_types
 from gridstride.passes.find_waiting import single_exit
 
@@ -341,7 +341,9 @@ class Flow:
             calls.call(self, op, block)
             return
         self.emit_op(op)
-        state = WARP_SYNC if op.form is not None and "warp" in op.form else BARRIER
+        state = BARRIER
+        if op.form is not None:
+            state = WARP_SYNC if "warp" in op.form else CLUSTER if "cluster" in op.form else BARRIER
         if state == WARP_SYNC:
             self._warp_sync(block, target)
             return

@@ -398,12 +398,12 @@ def _may_leave_by_it(inside: list[Any], loop: Any) -> bool:
     )
 
 
-TRAITS = ("spins", "ordered", "atomics_used", "float_atomics", "barriers", "named_barriers", "partial_syncs", "fences")
+TRAITS = ("spins", "ordered", "atomics_used", "float_atomics", "barriers", "named_barriers", "partial_syncs", "cluster_barriers", "fences")
 
 
 def _traits(function: Function, spins: bool) -> dict[str, Any]:
     """What the launch must know to choose how to run blocks, and the race detector to judge."""
-    ordered = atomics_used = float_atomics = barriers = named = partial = fences = False
+    ordered = atomics_used = float_atomics = barriers = named = partial = clusters = fences = False
     for block in function.blocks:
         for op in block.ops:
             if op.kind is Kind.ATOMIC and op.access is not None:
@@ -418,11 +418,11 @@ def _traits(function: Function, spins: bool) -> dict[str, Any]:
                 named |= not plain
             if op.form is not None and op.form.operation.opcode == "warp_synced":
                 partial |= op.args[0] not in (Const(0xFFFFFFFF), Const(-1))
-            if op.form is not None and op.form.operation.opcode in ("fence", "membar"):
+            if op.form is not None and op.form.operation.opcode in ("fence", "membar", "mbarrier"):
                 fences = True
+            if op.form is not None and op.form.operation.opcode == "barrier" and "cluster" in op.form:
+                clusters = fences = True
             if op.access is not None and op.access.ordering in ("acquire", "release", "acq_rel"):
                 fences = True
-    return {
-        "spins": spins, "ordered": ordered, "atomics_used": atomics_used, "float_atomics": float_atomics, "barriers": barriers,
-        "named_barriers": named, "partial_syncs": partial, "fences": fences,
-    }  # fmt: skip
+    found = (spins, ordered, atomics_used, float_atomics, barriers, named, partial, clusters, fences)
+    return dict(zip(TRAITS, found, strict=True))

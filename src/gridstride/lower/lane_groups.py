@@ -98,6 +98,9 @@ def _take_over(f: NativeFunction, warp: Native, other: Native, table: Native, en
     lanes = f.get(WARP, other, "alive")
     for name in ("alive", "active", "pending"):
         f.put(WARP, warp, name, f.get(WARP, warp, name) | f.get(WARP, other, name))
+    for parity in range(2):
+        arrived = (f.get(WARP, warp, "cluster_arrived", parity) & ~lanes) | (f.get(WARP, other, "cluster_arrived", parity) & lanes)
+        f.put(WARP, warp, "cluster_arrived", arrived, parity)
     f.put(WARP, other, "state", DONE)
     with f.count_to(entries) as n:
         place = f.load("i64", table, n.to("i64") * 16)

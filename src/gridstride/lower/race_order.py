@@ -105,7 +105,7 @@ def build_begin(module: ir.Module) -> None:
     row = absent.select(f.const("32xi32", 0x7FFFFFFF), past)
     with f.count_to(warps) as k:
         f.store(row, known_row(f, race, "known", k))
-    with f.count_to(f.const("i32", 16)) as k:
+    with f.count_to(f.const("i32", 18)) as k:
         f.store(past, known_row(f, race, "left", k))
     f.store(past, race, RACE.offset("together"))
     f.store(past, race, RACE.offset("floor"))

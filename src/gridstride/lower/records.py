@@ -64,6 +64,12 @@ WORKER = Record(
     "shared_bytes:i64",  # static and dynamic
     "dynamic_bytes:i64",
     "local_bytes:i64",  # of one thread
+    "cluster_nctaid_x:i32",
+    "cluster_nctaid_y:i32",
+    "cluster_nctaid_z:i32",
+    "cluster_size:i32",  # blocks of a cluster; 1 in a launch without clusters
+    "explicit_cluster:i32",
+    "block_stride:i64",  # from one block in flight to the next; those of a cluster are neighbours
     "exclusive:i32",  # nonzero: this is the only worker, atomics need no lock
     "smid:i32",
     "nsmid:i32",
@@ -74,7 +80,7 @@ WORKER = Record(
     "fault_lanes:i32",
     "fault_warp:i32",
     "fault_block:i64",
-    "fault_space:i32",
+    "fault_detail:i32",  # of a barrier that is misused: what is wrong (see BARRIER_MISUSES)
     "fault_bytes:i32",
     "fault_address:i64*32",
     "host_arguments:i64*160",  # up to five arguments a lane, and the answers
@@ -128,6 +134,10 @@ BLOCK = Record(
     "progress:i64",
     "fast:i32",  # 1: all warps are whole, the kernel goes from warp to warp by itself; 2: and some have ended; 0: it does not
     "current:ptr",  # the warp that runs, or ran last
+    "cluster:ptr",  # the block of rank 0 of this one's cluster
+    "cluster_rank:i32",
+    "cluster_phase:i32",  # in the block of rank 0: how often the cluster's barrier has been complete
+    "cluster_waiting:i32",  # groups of lanes that wait at the cluster's barrier
     "ended_after_work:i32",  # groups of lanes that ended other than by leaving at a branch
     "ended_early:i32",  # that left at a branch
     "shared_defined:ptr",  # shadow of shared memory (see lower/definedness.py)
@@ -169,6 +179,7 @@ WARP = Record(
     "result:i32",  # of a reducing barrier
     "sync_mask:i32",
     "others:i32",  # lanes of this warp in other groups
+    "cluster_arrived:i32*2",  # lanes that have arrived at the cluster's barrier, in its even and in its odd phases
     # only where functions are called for real (see lower/calls.py):
     "function:i32",  # that runs
     "lanes:i32",  # that belong to this group, in whichever function they are
@@ -220,7 +231,9 @@ SCHEDULE = Record(
     "merge:ptr",  # two i64 a place of a frame that differs between lanes: offset, bytes of a lane (0: a mask)
     "merge_count:i32",  # 0: groups of lanes are never merged
     "lockstep:i32",  # lanes of a warp never run apart, as before Volta
+    "cluster_size:i32",  # blocks that start together, in neighbouring places; 1 without clusters
     "straight:i32",  # the kernel never suspends: one call runs all warps of a block
+    "cluster_barriers:i32",  # the kernel has barriers of the cluster
     "wait_start:i64",
 )
 
@@ -246,7 +259,7 @@ RACE = Record(
     "race",  # the order of one block's accesses (see lower/races.py); times are counts of synchronisations
     "event:i32",  # now
     "known:i32*1024",  # [warp][other warp]: up to when a warp knows another's accesses
-    "left:i32*512",  # [barrier][warp]: what those who have arrived know
+    "left:i32*576",  # [barrier][warp]: what those who have arrived know; two more are those of the cluster (see clusters.py)
     "ended:i32*32",  # the same of warps that have ended
     "together:i32*32",  # [warp]: up to when all its lanes know each other's
     "floor:i32*32",  # [warp]: up to when it knows all of the block's
@@ -294,7 +307,7 @@ def finding_code(kind: str, severity: str, detail: str) -> int:
 
 
 # What a kernel function returns, and the state its warp is then in.
-DONE, BARRIER, YIELD, STOPPED, WARP_SYNC, RUNNABLE, CALL = range(7)
+DONE, BARRIER, YIELD, STOPPED, WARP_SYNC, RUNNABLE, CALL, CLUSTER = range(8)
 
 # Functions shared by all kernels (see lower/runtime.py), in the order of the worker's table.
 RUNTIME_FUNCTIONS = {
@@ -319,13 +332,14 @@ RUNTIME_FUNCTIONS = {
     "scatter64": ("void", ("32xi64", "i32", "32xi64")),
     "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i32", "i32")),
     "race_warp_sync": ("void", ("ptr", "ptr", "i32", "i32")),
+    "race_arrive": ("void", ("ptr", "ptr")),
     "note_finding": ("void", ("ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64")),
     "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
     "host": ("i32", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
 }
 
 # What a kernel may ask of the host, in the order of their numbers.
-ORDER_REQUESTS = ("fence.cta", "fence.gpu", "order.read", "order.write", "order.update")
+ORDER_REQUESTS = ("fence.cta", "fence.gpu", "order.read", "order.write", "order.update", "cluster.arrive", "cluster.wait")
 HOST_REQUESTS = (*ORDER_REQUESTS, "vprintf", "__assertfail", "malloc", "free")
 
 # Faults
@@ -339,9 +353,12 @@ FAULTS = {
     7: "deadlock",
     8: "unsupported",
     9: "stack-overflow",
+    10: "barrier-misuse",
 }
-FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED, FAULT_STACK = range(1, 10)
-SPACES = ("global", "shared", "local", "const", "param", "generic")
+FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED, FAULT_STACK, FAULT_MISUSE = range(1, 11)
+# What can be wrong with the use of a cluster's barrier or an mbarrier, by number.
+BARRIER_MISUSES = ("arrives-twice", "waits-unarrived", "not-initialised", "count", "too-many-arrivals", "too-many-bytes", "completes", "pending-unknown")
+SPACES = ("global", "shared", "local", "const", "param", "generic", "shared::cluster")
 
 # Addresses of functions: a window of their own, beside those of shared and local memory.
 FUNCTION_WINDOW = 0x0400_0000_0000_0000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import (
     BLOCK,
@@ -29,10 +29,10 @@ def build_runtime() -> ir.Module:
     """The LLVM module of all shared functions but `host`, which Python provides."""
     module = ir.Module("runtime")
     _poll(module)
-    find = _find(module)
-    host_of = _host_of(module, find)
+    find, shared_of = _find(module), _shared_of(module)
+    host_of = _host_of(module, find, shared_of)
     _resolve_one(module, host_of)
-    resolve = _resolve(module, host_of)
+    resolve = _resolve(module, host_of, shared_of)
     for bits in (8, 16, 32, 64):
         gather, scatter = _gather(module, bits), _scatter(module, bits)
         _slow_load(module, bits, resolve, gather)
@@ -83,7 +83,25 @@ def _find(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _host_of(module: ir.Module, find: ir.Function) -> ir.Function:
+def _shared_of(module: ir.Module) -> ir.Function:
+    """shared_of(worker, block, rank field of an address) -> where that block's shared memory begins on the host; 0 if there
+    is none: no such rank, or the block has ended."""
+    f = NativeFunction(module, "shared_of", "i64", ["ptr", "ptr", "i64"], attributes=("noinline",))
+    worker, block, rank = f.args
+    f.ret_if(rank.eq(0), f.get(BLOCK, block, "shared").to("i64"))
+    f.ret_if(rank > f.get(WORKER, worker, "cluster_size").to("i64"), f.const("i64", 0))
+    other = f.get(BLOCK, block, "cluster") + (rank - 1) * f.get(WORKER, worker, "block_stride")
+    f.ret(f.get(BLOCK, other, "state").ne(0).select(f.get(BLOCK, other, "shared").to("i64"), f.const("i64", 0)))
+    return f.function
+
+
+def _rank_and_offset(address: Native) -> tuple[Native, Native]:
+    """The rank field of an address in the shared memory of a cluster, and the offset in that block (see isa/windows.py)."""
+    rank = (address + (1 << RANK_SHIFT - 1)) >> RANK_SHIFT
+    return rank, address - (rank << RANK_SHIFT)
+
+
+def _host_of(module: ir.Module, find: ir.Function, shared_of: ir.Function) -> ir.Function:
     """host_of(worker, block, warp, site, address, lane, bytes, space) -> host address, 0 if out of bounds.
 
     Remembers the allocation in the site's slot.
@@ -94,15 +112,21 @@ def _host_of(module: ir.Module, find: ir.Function) -> ir.Function:
     window = address & (0xFF << 56)
     generic = space.eq(SPACE["generic"])
     offset = f.variable("i64", address)
-    is_shared = space.eq(SPACE["shared"]) | (generic & window.eq(SHARED_WINDOW))
+    of_cluster = space.eq(SPACE["shared::cluster"]) | (generic & window.eq(SHARED_WINDOW))
+    is_shared = space.eq(SPACE["shared"]) | of_cluster
     is_local = space.eq(SPACE["local"]) | (generic & window.eq(LOCAL_WINDOW))
     with f.if_(generic):
         offset.set(address & ((1 << 56) - 1))
     with f.if_(is_shared):
         where = offset.get()
         fits = (where < shared_bytes) & (where + size <= shared_bytes)
+        f.ret_if(fits, f.get(BLOCK, block, "shared").to("i64") + where)
+        f.ret_if(~of_cluster, f.const("i64", 0))
+        rank, place = _rank_and_offset(where)
+        fits = (place < shared_bytes) & (place + size <= shared_bytes)
         f.ret_if(~fits, f.const("i64", 0))
-        f.ret(f.get(BLOCK, block, "shared").to("i64") + where)
+        base = f.call(shared_of, worker, block, rank)
+        f.ret(base.eq(0).select(base, base + place))
         f.b.position_at_end(f.block("dead"))
     with f.if_(is_local):
         where = offset.get()
@@ -169,7 +193,7 @@ def _slow_store(module: ir.Module, bits: int, resolve: ir.Function, scatter: ir.
     f.ret()
 
 
-def _resolve(module: ir.Module, host_of: ir.Function) -> ir.Function:
+def _resolve(module: ir.Module, host_of: ir.Function, shared_of: ir.Function) -> ir.Function:
     f = _function(module, "resolve")
     worker, block, warp, site, addresses, mask, size, align, space = f.args
     # all lanes in the allocation that this site hit last
@@ -186,6 +210,7 @@ def _resolve(module: ir.Module, host_of: ir.Function) -> ir.Function:
     beyond = Native(f, f.b.icmp_unsigned(">", addresses.v, f.splat(limit - size).v))
     beyond = beyond | Native(f, f.b.icmp_unsigned("!=", (addresses & f.splat(align - 1)).v, f.const("32xi64", 0).v))
     f.ret_if(shared & (beyond.to("i32") & mask).eq(0), addresses + f.splat(f.get(BLOCK, block, "shared").to("i64")))
+    _resolve_in_cluster(f, shared_of)
     hosts = f.variable("32xi64", addresses)
     bad = f.variable("i32", 0)
     code = f.variable("i32", FAULT_BOUNDS)
@@ -204,6 +229,24 @@ def _resolve(module: ir.Module, host_of: ir.Function) -> ir.Function:
         f.store(addresses, worker, WORKER.offset("fault_address"), align=64)
     f.ret(hosts.get())
     return f.function
+
+
+def _resolve_in_cluster(f: NativeFunction, shared_of: ir.Function) -> None:
+    """All lanes at shared memory of one block, be it this one's or another one's of the cluster: return from `resolve`."""
+    worker, block, _, _, addresses, mask, size, align, space = f.args
+    generic = space.eq(SPACE["generic"])
+    window = generic.select(f.const("i64", SHARED_WINDOW), f.const("i64", 0))
+    limit = f.get(WORKER, worker, "shared_bytes")
+    able = (generic | space.eq(SPACE["shared::cluster"])) & (size <= limit) & mask.ne(0)
+    with f.if_(able):
+        first = f.element(addresses, f.first_lane(mask)) - window
+        rank, _ = _rank_and_offset(first)
+        with f.if_(first < 1 << 32):
+            base = f.call(shared_of, worker, block, rank)
+            places = addresses - f.splat(window + (rank << RANK_SHIFT))
+            beyond = Native(f, f.b.icmp_unsigned(">", places.v, f.splat(limit - size).v))
+            beyond = beyond | Native(f, f.b.icmp_unsigned("!=", (addresses & f.splat(align - 1)).v, f.const("32xi64", 0).v))
+            f.ret_if(base.ne(0) & (beyond.to("i32") & mask).eq(0), places + f.splat(base))
 
 
 def _gather(module: ir.Module, bits: int) -> ir.Function:

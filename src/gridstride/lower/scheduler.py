@@ -2,7 +2,7 @@
 
 One block after the other runs to its end, warp by warp, each warp from barrier to barrier. Only when a block waits
 for something that none of its own warps brings (a flag that another block sets, say) is the next one started beside
-it, up to what the device could hold. When all that may run only spins and nothing changes any more, the launch ends
+it, up to what the device could hold. The blocks of a cluster start together, in neighbouring places. When all that may run only spins and nothing changes any more, the launch ends
 with a deadlock.
 """
 
@@ -12,12 +12,14 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from gridstride.lower.clusters import build_cluster_is_free, build_release_cluster, build_start_cluster
 from gridstride.lower.deadlocks import build_deadlock
 from gridstride.lower.lane_groups import build_merge, build_split, build_tell_others
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import (
     BARRIER,
     BLOCK,
+    CLUSTER,
     DONE,
     FRAME,
     POOL,
@@ -58,8 +60,9 @@ def build_scheduler() -> ir.Module:
     barriers = build_release_barriers(module, merge, build_check_barrier(module))
     syncs = build_release_warp_syncs(module, merge)
     deadlock = build_deadlock(module)
-    run_block = _run_block(module, build_settle(module), split, barriers, syncs, deadlock)
-    _run(module, start, run_block, deadlock)
+    clusters = build_release_cluster(module, merge)
+    run_block = _run_block(module, build_settle(module), split, barriers, syncs, clusters, deadlock)
+    _run(module, start, build_start_cluster(module, start), build_cluster_is_free(module), run_block, deadlock)
     return module
 
 
@@ -88,6 +91,8 @@ def _start_block(module: ir.Module) -> ir.Function:
             f.put(BLOCK, block, "ctaid_z", (rest // ny.to("i64")).to("i32"))
     f.put(BLOCK, block, "state", RUNNING)
     f.put(BLOCK, block, "progress", 0)
+    f.put(BLOCK, block, "cluster_phase", 0)
+    f.put(BLOCK, block, "cluster_waiting", 0)
     for what, size in (("shared", "undefined_shared"), ("local", "undefined_locals")):
         amount = f.get(SCHEDULE, schedule, size)
         with f.if_(amount.ne(0)):
@@ -113,6 +118,7 @@ def _start_block(module: ir.Module) -> ir.Function:
     frame = f.get(SCHEDULE, schedule, "frame_bytes")
     first = f.get(BLOCK, block, "warps")
     last = warps - 1
+    at_cluster_barriers = f.get(SCHEDULE, schedule, "cluster_barriers").ne(0)
     with f.count_to(warps) as k:
         warp = first + k.to("i64") * frame
         f.put(WARP, warp, "resume", 0)
@@ -121,6 +127,9 @@ def _start_block(module: ir.Module) -> ir.Function:
         f.put(WARP, warp, "pending", 0)
         f.put(WARP, warp, "others", 0)
         f.put(WARP, warp, "signature", 0)
+        with f.if_(at_cluster_barriers):
+            f.put(WARP, warp, "cluster_arrived", 0, 0)
+            f.put(WARP, warp, "cluster_arrived", 0, 1)
         with f.if_(calls):
             f.put(WARP, warp, "function", 0)
             f.put(WARP, warp, "lanes", f.const("i32", 0xFFFFFFFF))
@@ -131,7 +140,9 @@ def _start_block(module: ir.Module) -> ir.Function:
     return f.function
 
 
-def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function, deadlock: ir.Function) -> ir.Function:
+def _run_block(
+    module: ir.Module, settle: ir.Function, split: ir.Function, barriers: ir.Function, syncs: ir.Function, clusters: ir.Function, deadlock: ir.Function
+) -> ir.Function:
     """run_block(worker, schedule, block) -> FINISHED, STALLED or ABORTED"""
     f = NativeFunction(module, "run_block", "i32", ["ptr", "ptr", "ptr"], attributes=("noinline",))
     worker, schedule, block = f.args
@@ -204,6 +215,10 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
                         f.put(WARP, warp, "state", WARP_SYNC)
                         waiting_sync.set(1)
                         moved.set(1)
+                    with f.if_(state.eq(CLUSTER)):
+                        f.put(WARP, warp, "state", CLUSTER)
+                        f.add_to(BLOCK, block, "cluster_waiting", 1)
+                        moved.set(1)
         f.put(BLOCK, block, "live_threads", live.get())
         f.ret_if(live.get().eq(0), f.const("i32", FINISHED))
         released = f.variable("i32", 0)
@@ -211,6 +226,8 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
         with f.if_((f.get(BLOCK, block, "context_count") > warps) | waiting_sync.get().ne(0)):
             released.set(released.get() + f.call(syncs, worker, schedule, block))
             f.ret_if(f.get(WORKER, worker, "fault_code").ne(0), f.const("i32", ABORTED))
+        with f.if_(f.get(BLOCK, block, "cluster_waiting").ne(0)):
+            released.set(released.get() + f.call(clusters, worker, schedule, block))
         live.set(f.get(BLOCK, block, "live_threads"))
         nothing = moved.get().eq(0) & released.get().eq(0)
         with f.if_(~nothing):
@@ -220,20 +237,24 @@ def _run_block(module: ir.Module, settle: ir.Function, split: ir.Function, barri
             stalls.set(stalls.get() + 1)
             changed = f.get(WORKER, worker, "changes").ne(changes)
             patience = changed.select(f.const("i64", STALLS_WITH_CHANGES), f.const("i64", STALLS_BEFORE_OTHERS))
-            # nobody spins: what is waited for can only come from nowhere
-            with f.if_(yielded.get().eq(0)):
+            # nobody spins: what is waited for can only come from other blocks of the cluster, or from nowhere
+            quiet = yielded.get().eq(0)
+            for_others = quiet & f.get(BLOCK, block, "cluster_waiting").ne(0)
+            with f.if_(quiet & ~for_others):
                 f.call(deadlock, worker, schedule, block)
                 f.ret(ABORTED)
                 f.b.position_at_end(f.block("dead"))
             all_stuck = stuck.get().eq(yielded.get()) & ~changed
             # rounds that brought nothing, one after the other
             f.put(BLOCK, block, "progress", all_stuck.select(f.get(BLOCK, block, "progress") + 1, f.const("i64", 0)))
-            f.ret_if(stalls.get() >= patience, f.const("i32", STALLED))
+            f.ret_if((stalls.get() >= patience) | for_others, f.const("i32", STALLED))
     f.b.unreachable()
     return f.function
 
 
-def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock: ir.Function) -> None:
+def _run(
+    module: ir.Module, start: ir.Function, start_cluster: ir.Function, cluster_is_free: ir.Function, run_block: ir.Function, deadlock: ir.Function
+) -> None:
     """run(worker, schedule, pool): start blocks and run them until there are none.
 
     Deadlock: `steps` counts in its high bits what moves in any worker's blocks, and in its low ones the workers of whose
@@ -260,14 +281,19 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock
             pair = f.b.cmpxchg(steps.v, old.v, change(old).v, "seq_cst")
             f.break_if(Native(f, f.b.extract_value(pair, 1)))
 
-    f.put(POOL, pool, "open", 1)
+    size = f.get(SCHEDULE, schedule, "cluster_size")
+    f.put(POOL, pool, "open", size)
     with f.loop():
         busy.set(0)
         moved.set(0)
         with f.count_to(f.get(POOL, pool, "open")) as k:
             block = first + k.to("i64") * stride
             with f.loop():
-                with f.if_(f.get(BLOCK, block, "state").eq(FREE) & exhausted.get().eq(0)):
+                begins = f.variable("i32", 0)
+                begins.set((f.get(BLOCK, block, "state").eq(FREE) & exhausted.get().eq(0)).to("i32"))
+                with f.if_(begins.get().ne(0) & size.ne(1)):
+                    begins.set(f.call(cluster_is_free, worker, block))
+                with f.if_(begins.get().ne(0)):
                     number = add("next", 1)
                     with f.if_(number >= total):
                         exhausted.set(1)
@@ -278,7 +304,11 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock
                             linear.set(f.load("i64", order, number * 8))
                         with f.if_(factor.ne(0)):
                             linear.set((number * factor + f.get(SCHEDULE, schedule, "order_shift")) % total)
-                        f.call(start, worker, schedule, block, linear.get())
+                        with f.if_else(size.eq(1)) as (alone, together):
+                            with alone:
+                                f.call(start, worker, schedule, block, linear.get())
+                            with together:
+                                f.call(start_cluster, worker, schedule, block, linear.get())
                         moved.set(1)
                         # a block counts as a loop iteration: grids end too when they are asked to
                         left = f.add_to(WORKER, worker, "polls", -1)
@@ -299,7 +329,7 @@ def _run(module: ir.Module, start: ir.Function, run_block: ir.Function, deadlock
         opened = f.get(POOL, pool, "open")
         with f.if_(exhausted.get().eq(0) & (opened < limit) & busy.get().ne(0)):
             # an eighth more: thousands of blocks that all wait for one that has no place would take minutes one by one
-            more = opened + 1 + (opened >> 3)
+            more = opened + size * (f.const("i32", 1) + (opened // size >> 3))
             f.put(POOL, pool, "open", (more < limit).select(more, limit))
             moved.set(1)
         with f.if_(moved.get().ne(0)):

@@ -67,13 +67,26 @@ def special_register(e: Emitter, name: str) -> Value:
         half = e.field(p, WORKER, e.worker, "cooperative")
         return uniform("i32", p.trunc(half if base == "%envreg2" else p.lshr(half, ir.Constant(I64, 32)), I32))
     if base in ("%clusterid", "%cluster_ctaid", "%cluster_ctarank", "%cluster_nctarank", "%cluster_nctaid", "%nclusterid", "%is_explicit_cluster"):
-        constant = {"%cluster_nctarank": 1, "%cluster_nctaid": 1}.get(base, 0)
-        if base == "%clusterid":
-            return uniform("i32", e.field(p, BLOCK, e.block, f"ctaid_{axis}"))
-        if base == "%nclusterid":
-            return uniform("i32", e.field(p, WORKER, e.worker, f"nctaid_{axis}"))
-        return uniform("i32", ir.Constant(I32, constant))
+        return _of_cluster(e, base, axis)
     raise UnsupportedError(f"special register `{name}` is not supported")
+
+
+def _of_cluster(e: Emitter, base: str, axis: str) -> Value:
+    """Places in the cluster and in the grid of clusters (PTX ISA 10.12 to 10.18). Without clusters each block is one."""
+    p = e.prologue
+    if base == "%cluster_ctarank":
+        return uniform("i32", e.field(p, BLOCK, e.block, "cluster_rank"))
+    if base == "%cluster_nctarank":
+        return uniform("i32", e.field(p, WORKER, e.worker, "cluster_size"))
+    if base == "%is_explicit_cluster":
+        return uniform("i1", p.trunc(e.field(p, WORKER, e.worker, "explicit_cluster"), ir.IntType(1)))
+    extent = e.field(p, WORKER, e.worker, f"cluster_nctaid_{axis}")
+    if base == "%cluster_nctaid":
+        return uniform("i32", extent)
+    if base == "%nclusterid":
+        return uniform("i32", p.udiv(e.field(p, WORKER, e.worker, f"nctaid_{axis}"), extent))
+    place = e.field(p, BLOCK, e.block, f"ctaid_{axis}")
+    return uniform("i32", p.udiv(place, extent) if base == "%clusterid" else p.urem(place, extent))
 
 
 def clock(e: Emitter, name: str) -> Value:

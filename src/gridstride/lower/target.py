@@ -2,7 +2,8 @@
 
 Global, constant and generic addresses are host addresses: the fast way is taken when the lowest and the highest
 byte of the warp's access lie in the allocation that this instruction hit last. Shared addresses are offsets into
-the block's shared memory. Whatever the fast way cannot decide goes to `resolve`, which looks at every lane, finds
+the block's shared memory; those that lead into another block's of the cluster (see `isa/windows.py`) are outside of it
+and so never take the fast way. Whatever the fast way cannot decide goes to `resolve`, which looks at every lane, finds
 the allocation or the fault, and returns host addresses.
 """
 
@@ -121,7 +122,7 @@ def host_address(e: Emitter, t: Target, address: ir.Value) -> ir.Value:
 
 def _resolve_arguments(e: Emitter, t: Target, where: ir.Value, size: int, align: int) -> list[ir.Value]:
     assert t.op.access is not None
-    space = SPACES.index(t.op.access.space)
+    space = SPACES.index("shared::cluster" if t.op.access.cluster else t.op.access.space)
     constants = [ir.Constant(I64, size), ir.Constant(I64, align), ir.Constant(I32, space)]
     return [e.worker, e.block, e.warp, ir.Constant(I32, t.op.site), where, e.active, *constants]
 

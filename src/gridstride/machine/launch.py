@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import LaunchError, UnsupportedError
+from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
 from gridstride.lower.counting import NOTHING_REMEMBERED, PER_BLOCK, PER_SITE
 from gridstride.lower.kernel import KernelCode
@@ -31,12 +31,14 @@ from gridstride.lower.records import (
     WARP,
     WORKER,
 )
+from gridstride.machine.clusters import Cluster, check_cooperative, cluster_of, resident_blocks
 from gridstride.machine.detectors import RACES, quiet_sites, race_planes, read_findings, shared_shadow, trusted_sites
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
 from gridstride.machine.host_requests import HostRequests, WorkerView
 from gridstride.machine.launch_options import Counts, LaunchOptions, LaunchOutcome
 from gridstride.machine.memory import Allocation, Memory
+from gridstride.machine.occupancy import occupancy
 from gridstride.machine.orders import affine_order_of, order_of
 from gridstride.machine.program import Program
 from gridstride.machine.raw_findings import CheckReceipt
@@ -131,8 +133,7 @@ def launch(
     entry = program.entry(entry_name)
     if len(parameters) != entry.parameter_bytes:
         raise LaunchError(f"kernel `{entry.name}` takes {entry.parameter_bytes} bytes of parameters, {len(parameters)} were given")
-    if options.cluster is not None and prod(options.cluster) > 1:
-        raise UnsupportedError("clusters of more than one block are not supported yet")
+    cluster = cluster_of(entry.name, entry.function.directives, options.cluster, grid, device)
     if entry.required_threads is not None and entry.required_threads != block:
         raise LaunchError(f"kernel `{entry.name}` must be launched with blocks of {entry.required_threads} (.reqntid), not {block}")
     shared = shared_functions()
@@ -140,6 +141,7 @@ def launch(
     trusted = trusted_sites(entry.provenance, parameters, memory) if "uninitialised" in options.checks else ()
     loaded = entry.code(layout, options.profile, options.checks, trusted)
     run = _Launch(program, loaded.code, loaded.address, grid, block, shared_bytes, memory, device, options, shared)
+    run.cluster = cluster
     run.extents = dict(extents or {}) if options.checks else {}
     run.parallel = options.threads is None and options.seed is None and options.order is None and entry.independent(loaded.code.traits, parameters, memory, grid, block)
     return run.execute(entry.name, parameters, dict(buffer_names or {}), stdout)
@@ -169,6 +171,7 @@ class _Launch:
         self.shared_bytes = code.static_shared + dynamic_shared
         self.shape = _Shape(threads, -(-threads // 32), code.frame_bytes, -(-self.shared_bytes // 64) * 64, code.local_bytes, self.races, self.defined)
         self.blocks = prod(grid)
+        self.cluster = Cluster()
         self.stop = np.zeros(16, np.int32)
         self.extents: dict[int, tuple[int, int]] = {}
         self.parallel = False  # blocks may share the cores without anybody noticing
@@ -223,8 +226,7 @@ class _Launch:
         """What grid.sync() of cooperative groups counts in, for a cooperative launch: its size and its barrier."""
         if not self.options.cooperative:
             return None
-        if self.blocks > self._resident():
-            raise LaunchError(f"a cooperative launch of {self.blocks:,} blocks: {self.device.name} holds {self._resident():,} of them at once")
+        check_cooperative(self.device, self.grid, self.shape.threads, self.options.registers, self.shared_bytes, self.cluster)
         workspace = self.memory.allocate(GRID_WORKSPACE_BYTES, name="the grid's workspace")
         self.memory.bytes_view(workspace.address, GRID_WORKSPACE_BYTES)[...] = np.array([GRID_WORKSPACE_BYTES, 0], np.uint32).view(np.uint8)
         self.memory.mark_written(workspace.address, GRID_WORKSPACE_BYTES)
@@ -246,13 +248,15 @@ class _Launch:
         wanted = self.options.threads
         if wanted is None:
             wanted = _cores() if self.parallel and self.blocks * self.shape.threads >= WORTH_SHARING else 1
-        return max(1, min(wanted, self.blocks))
+        return max(1, min(wanted, self.units))
 
     def _schedule(self) -> RecordView:
         shape = self.shape
         schedule = new_record(SCHEDULE)
         schedule["kernel"] = self.address
-        schedule["total"] = self.blocks
+        schedule["total"] = self.units
+        schedule["cluster_size"] = self.cluster.size
+        schedule["cluster_barriers"] = int(self.code.traits["cluster_barriers"])
         rest = shape.threads % 32
         schedule["last_alive"] = -1 if rest == 0 else (1 << rest) - 1
         schedule["threads"], schedule["warps"] = shape.threads, shape.warps
@@ -281,14 +285,16 @@ class _Launch:
         seed, order = self.options.seed, self.options.order
         if order is None and seed is None:
             return
-        arranged = order or order_of(seed, self.blocks, self.shape.warps)
+        if order is not None and len(order.blocks) != self.units:
+            raise LaunchError(f"an order of {len(order.blocks):,} blocks for a launch in which {self.units:,} blocks or clusters start")
+        arranged = order or order_of(seed, self.units, self.shape.warps)
         if arranged is not None:
             self.block_order = arranged.blocks
             schedule["order"] = self.block_order.ctypes.data
             self.warp_order = arranged.warps
         else:
             assert seed is not None
-            affine = affine_order_of(seed, self.blocks, self.shape.warps)
+            affine = affine_order_of(seed, self.units, self.shape.warps)
             schedule["order_factor"], schedule["order_shift"] = affine.factor, affine.shift
             self.warp_order = affine.warps
         schedule["warp_order"] = self.warp_order.ctypes.data
@@ -312,6 +318,10 @@ class _Launch:
         record["slots"], record["allocations"], record["allocation_count"] = slots.ctypes.data, table.ctypes.data, len(table)
         for axis, n, g in zip("xyz", self.block, self.grid, strict=True):
             record[f"ntid_{axis}"], record[f"nctaid_{axis}"] = n, g
+        for axis, n in zip("xyz", self.cluster.extents, strict=True):
+            record[f"cluster_nctaid_{axis}"] = n
+        record["cluster_size"], record["explicit_cluster"] = self.cluster.size, int(self.cluster.explicit)
+        record["block_stride"] = self.shape.stride
         record["shared_bytes"], record["dynamic_bytes"] = self.shared_bytes, self.dynamic_shared
         record["local_bytes"], record["frame_bytes"] = self.code.local_bytes, self.shape.frame
         record["exclusive"], record["smid"], record["nsmid"] = int(count == 1), number, self.device.multiprocessors
@@ -352,13 +362,10 @@ class _Launch:
         """Whether there are other ways to order threads than barriers of the whole block or the whole warp."""
         return any(self.code.traits[name] for name in ("named_barriers", "partial_syncs", "fences"))
 
-    def _resident(self) -> int:
-        """Blocks that the device could hold at once, as far as warps, blocks and shared memory say."""
-        spec = self.device.architecture
-        per_multiprocessor = max(1, min(spec.blocks_per_multiprocessor, spec.warps_per_multiprocessor // self.shape.warps))
-        if self.shared_bytes:
-            per_multiprocessor = max(1, min(per_multiprocessor, spec.shared_per_multiprocessor // (self.shared_bytes + spec.reserved_shared_per_block)))
-        return per_multiprocessor * self.device.multiprocessors
+    @property
+    def units(self) -> int:
+        """What starts at once: clusters, of one block each where the launch has none."""
+        return self.blocks // self.cluster.size
 
     def _meant(self) -> npt.NDArray[np.int64]:
         """For each access the bounds of the array that its pointer was given for; everything where that is unknown."""
@@ -375,12 +382,14 @@ class _Launch:
         return table
 
     def _blocks_in_flight(self, workers: int) -> int:
-        """As many as the device could hold at once, shared out among the workers."""
-        resident = self._resident()
-        if not (self.code.traits["spins"] or self.code.traits["ordered"]):
-            resident = 1
-        share = -(-min(resident, self.blocks) // workers)
-        return max(1, min(share, MAX_POOL_BYTES // self.shape.stride))
+        """As many as the device could hold at once, shared out among the workers; at least one cluster."""
+        size = self.cluster.size
+        clusters = 1
+        if self.code.traits["spins"] or self.code.traits["ordered"]:
+            occupied = occupancy(self.device, self.shape.threads, self.options.registers, self.shared_bytes)
+            clusters = min(resident_blocks(self.device, occupied, self.cluster), self.blocks) // size
+        share = -(-clusters // workers)
+        return max(1, min(share, MAX_POOL_BYTES // (self.shape.stride * size))) * size
 
     def _prepare_blocks(self, data: npt.NDArray[np.uint8], limit: int) -> None:
         """Fill in what stays the same for every block that runs in a place: addresses and thread indices."""
@@ -392,6 +401,9 @@ class _Launch:
         for name, offset in (("warps", BLOCK.size), ("shared", shared), ("locals", local)):
             column(blocks, BLOCK, name)[...] = starts + offset
         column(blocks, BLOCK, "warp_count")[...] = shape.warps
+        places = np.arange(limit)
+        column(blocks, BLOCK, "cluster_rank")[...] = places % self.cluster.size
+        column(blocks, BLOCK, "cluster")[...] = starts[places - places % self.cluster.size]
         column(blocks, BLOCK, "fast")[...] = 0
         frames = np.lib.stride_tricks.as_strided(data[BLOCK.size :], (limit, shape.warps, WARP.size), (shape.stride, shape.frame, 1))
         index = np.arange(shape.warps, dtype=np.int64)

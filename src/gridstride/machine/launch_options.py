@@ -16,7 +16,8 @@ from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks and warps, order says it. threads: worker threads, None: as many as cannot be noticed.
+    """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks (of clusters, where there are any) and warps, order says it.
+    threads: worker threads, None: as many as cannot be noticed. cluster: blocks of a cluster, None: as the kernel was compiled for.
     budget: most loop iterations of one worker, blocks counting as one each; None: no limit."""
 
     seed: int | None = None
@@ -25,6 +26,7 @@ class LaunchOptions:
     budget: int | None = None
     cooperative: bool = False
     cluster: Dim3 | None = None
+    registers: int | None = None  # of a thread, where they are known; they limit how many blocks are resident
     lockstep: bool = False
     profile: bool = False
     checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment

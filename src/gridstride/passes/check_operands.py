@@ -77,7 +77,7 @@ class _Checker:
         return tokens
 
     def barrier(self, operands: list[ptx.Operand]) -> None:
-        if "warp" in self.form:
+        if "warp" in self.form or "cluster" in self.form:
             return
         number, *rest = operands
         if isinstance(number, ptx.Immediate) and not 0 <= number.value < 16:

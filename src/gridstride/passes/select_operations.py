@@ -234,8 +234,10 @@ class Selector(CallSelection):
             self.select_call(at)
         elif head in ("alloca", "stacksave", "stackrestore"):
             select_stack(self, at, head)
-        elif head in ("bar", "barrier"):
+        elif head in ("bar", "barrier") and "cluster" not in form:
             self.select_barrier(at, form)
+        elif head == "barrier":
+            self.select_cluster_barrier(at, form)
         else:
             op = self.select_generic(at, form, Kind.EFFECT)
             op.site = self.site(at)
@@ -256,6 +258,14 @@ class Selector(CallSelection):
         if results:
             answer = lookup_result(form.types[0])
             self.emit(Op(Kind.EFFECT, answer, results, [], at.line, at.loc))
+
+    def select_cluster_barrier(self, at: ptx.Instruction, form: Form) -> None:
+        """Arriving is an operation like others, waiting leaves the kernel's function as a barrier of the block does."""
+        op = self.emit(Op(Kind.EFFECT, form, [], [], at.line, at.loc, site=self.site(at)))
+        if "wait" in form:
+            op.info = "suspends"
+            self.start(Block(label=f"after barrier@{at.line}"))
+            self.emit(Op(Kind.EFFECT, lookup("cluster_synced"), [], [], at.line, at.loc, site=op.site))
 
     def select_bra(self, at: ptx.Instruction, guard: Reg | None) -> None:
         if at.opcode not in ("bra", "bra.uni"):
@@ -367,6 +377,8 @@ class Selector(CallSelection):
         if not required <= len(flat) <= len(entry.arguments):
             raise ParseError(f"PTX line {at.line}: `{at.opcode}` has {len(flat)} arguments, it takes {required}")
         args = [self.argument(operand, at) for operand in flat]
+        if entry.opcode in ("mapa", "getctarank"):
+            args = [*args[: len(entry.arguments) - 1], SpecialRegister("%cluster_ctarank")]  # hidden: which block's own memory it is
         if carry_in:
             args.append(Reg(self.carry_register()))
         if "cc" in form:
@@ -397,8 +409,6 @@ class Selector(CallSelection):
             name = word.split("::", 1)[0]
             if name in _SPACES:
                 space = name
-                if word == "shared::cluster":
-                    raise UnsupportedError(f"PTX line {at.line}: `{at.opcode}`: clusters are not supported yet")
             elif word in _ORDERINGS:
                 ordering = word
             elif word in _SCOPES:
@@ -444,7 +454,7 @@ class Selector(CallSelection):
         if isinstance(base, AddressOf) and base.space == "param" and self.is_call_parameter(base.name):
             self.access_call_parameter(at, head, base, element, results, values)
             return
-        access = Access(space, element, count, offset, ordering, scope)
+        access = Access(space, element, count, offset, ordering, scope, "shared::cluster" in words)
         kind = {"ld": Kind.LOAD, "ldu": Kind.LOAD, "st": Kind.STORE}.get(head, Kind.ATOMIC)
         op = Op(kind, form, results, [base, *values], at.line, at.loc, access=access)
         op.site = self.site(at, space, access.bytes)

@@ -124,7 +124,8 @@ class Witness:
         seed, kernel = launch.options.seed, launch.kernel
         first = 1 if seed is None else seed + 1
         seeds = range(first, first + schedules())
-        what = ScheduleShape(launch.shape.grid, -(-prod(launch.shape.block) // 32), seed)
+        compiled = "reqnctapercluster" in launch.program.entries[kernel.entry].function.directives
+        what = ScheduleShape(launch.shape.grid, -(-prod(launch.shape.block) // 32), seed, compiled or launch.shape.cluster is not None)
         found = compare_schedules(kernel.name, self._memory, before, run, seeds, launch.names, self._all_dtypes(launch.program), what)
         if found is None:
             skip(f"order-dependent: {kernel.name} allocates memory, whose addresses depend on the order")
