@@ -31,7 +31,7 @@ from gridstride.runtime.profiling import compared_with_machine_code, profiling
 from gridstride.runtime.request import Argument, Buffer, LaunchRequest, RawPointer, Scalar
 
 _FIELDS = ("name", "kernel", "grid", "block", "args")
-_OPTIONAL = ("smem", "cooperative")
+_OPTIONAL = ("smem", "cooperative", "cluster")
 _WORDS = ("zeros", "ones", "poison", "arange", "none")
 _DRAWS = ("randint", "uniform")
 
@@ -87,10 +87,11 @@ def parse_case(entry: Any, where: str) -> LaunchRequest:
     cooperative = entry.get("cooperative", False)
     if not isinstance(cooperative, bool):
         raise UsageError(f"{where}: 'cooperative' is true or false, not {cooperative!r}")
+    cluster = _dim3(entry, "cluster", where) if "cluster" in entry else None
     if not isinstance(entry["args"], list):
         raise UsageError(f"{where}: 'args' is a list, not {_kind(entry['args'])}")
     arguments = tuple(_argument(spec, f"{where}, argument {position}") for position, spec in enumerate(entry["args"]))
-    return LaunchRequest(entry["name"], entry["kernel"], _dim3(entry, "grid", where), _dim3(entry, "block", where), shared, arguments, cooperative)
+    return LaunchRequest(entry["name"], entry["kernel"], _dim3(entry, "grid", where), _dim3(entry, "block", where), shared, arguments, cooperative, cluster)
 
 
 def _dim3(entry: dict[str, Any], field: str, where: str) -> Dim3:
@@ -232,7 +233,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
                     arguments.append(array)
                     if argument.out:
                         outputs[position] = array
-        shape = LaunchShape(request.grid, request.block, request.shared, request.cooperative)
+        shape = LaunchShape(request.grid, request.block, request.shared, request.cooperative, request.cluster)
         with profiling() if profile else nullcontext() as profiled:
             outcome = kernel.launch(shape, arguments)
         metrics = profiled.launches[-1] if profiled is not None and profiled.launches else None

@@ -92,6 +92,7 @@ RUNS = {
     "assert": Run(1, 32, (np.zeros(32, F),)),
     "deadlock": Run(133, 64, (np.zeros(1, np.int32),), shared=200_000),  # an H200 has 132 multiprocessors with room for one each
     "budget": Run(1, 32, (np.zeros(32, np.uint32),), budget=100_000),
+    "barrier-misuse": Run(1, 64, (np.arange(64, dtype=np.int32), np.zeros(64, np.int32))),
     "race-shared": Run(1, 256, (np.ones(256, F), np.zeros(256, F))),
     "race-global": Run(4, 256, (np.arange(1000, dtype=np.uint8) % 16, np.zeros(16, np.int32), 1000)),
     "uninitialised": Run(1, 256, (np.zeros(256, F),)),

@@ -103,7 +103,7 @@ def test_file_wrong(tmp_path: Path) -> None:
         ({"cooperative": 1}, "f (one): 'cooperative' is true or false, not 1"),
         ({"smem": 1.5}, "f (one): 'smem' is a number of bytes, not 1.5"),
         ({"args": {}}, "f (one): 'args' is a list, not an object"),
-        ({"color": 1}, "f: unknown field 'color'; a case has name, kernel, grid, block, args, smem, cooperative"),
+        ({"color": 1}, "f: unknown field 'color'; a case has name, kernel, grid, block, args, smem, cooperative, cluster"),
     ],
 )
 def test_field_wrong(changes: dict[str, Any], message: str) -> None:

@@ -36,6 +36,7 @@ def command(
     arg: running.ArgOption = None,
     shared: running.SharedOption = "0",
     cooperative: running.CooperativeOption = False,
+    cluster: running.ClusterOption = None,
     cases: running.CasesOption = None,
     only: running.OnlyOption = None,
     include: running.IncludeOption = None,
@@ -66,7 +67,7 @@ def command(
         running.require_writable(json, save, trace)
         looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
         target = open_device(device, seed=seed, threads=threads, budget=budget, lockstep=lockstep)
-        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
+        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster)
         with running.traced(trace):
             run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))

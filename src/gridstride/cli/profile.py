@@ -35,6 +35,7 @@ def command(
     arg: running.ArgOption = None,
     shared: running.SharedOption = "0",
     cooperative: running.CooperativeOption = False,
+    cluster: running.ClusterOption = None,
     cases: running.CasesOption = None,
     only: running.OnlyOption = None,
     include: running.IncludeOption = None,
@@ -60,7 +61,7 @@ def command(
     try:
         running.require_writable(json, save, trace)
         target = open_device(device, seed=seed, threads=threads, budget=budget)
-        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative)
+        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster)
         with running.traced(trace):
             run = what.run(target, profile=True)
         running.write_results(run, json, save)

@@ -57,6 +57,7 @@ SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Run blocks an
 ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")]
 BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
 CooperativeOption = Annotated[bool, typer.Option("--cooperative", help="A cooperative launch: all blocks are resident, so that grid.sync() works.")]
+ClusterOption = Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="Blocks a cluster; left out: as the kernel was compiled for.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE.json", help="Write when copies and kernels run, by the device's model, for ui.perfetto.dev.")
@@ -79,6 +80,7 @@ class WhatToRun:
     include: Sequence[Path] = ()
     define: Sequence[str] = ()
     cooperative: bool = False
+    cluster: str | None = None
 
     def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
         """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
@@ -114,6 +116,7 @@ def _refuse_with_cases(what: WhatToRun) -> None:
         "--arg": what.arguments,
         "--shared": None if what.shared == "0" else what.shared,
         "--cooperative": what.cooperative,
+        "--cluster": what.cluster,
     }
     extra = [name for name, value in given.items() if value]
     if extra:
@@ -172,6 +175,7 @@ def _single_request(kernel: Kernel, what: WhatToRun) -> LaunchRequest:
         _bytes(what.shared, parsed.scalars),
         parsed.arguments,
         what.cooperative,
+        None if what.cluster is None else _dimensions(what.cluster, parsed, "--cluster"),
     )
 
 

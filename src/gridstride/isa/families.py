@@ -19,6 +19,7 @@ import gridstride.isa.half_approx
 import gridstride.isa.half_compare
 import gridstride.isa.integer
 import gridstride.isa.logic
+import gridstride.isa.mbarrier
 import gridstride.isa.memory
 import gridstride.isa.mixed
 import gridstride.isa.multiply

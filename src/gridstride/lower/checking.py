@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from gridstride.ir.nodes import Arg, Kind, Op
 from gridstride.isa.lanes import vector_type
-from gridstride.isa.windows import LOCAL_WINDOW, SHARED_WINDOW
+from gridstride.isa.windows import LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from gridstride.lower.emitter import I8, I32, I64, Emitter
 from gridstride.lower.race_cells import ATOMIC, SIZE_SHIFT, VALUES_KNOWN, VOLATILE, WRITES
 from gridstride.lower.records import BLOCK, HOST_REQUESTS, SPACES, WARP, WORKER, finding_code
@@ -39,13 +39,15 @@ def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
 
 def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     assert t.op.access is not None
-    resolved(e, t)
-    order_access(e, t)
+    order_access(e, t, resolved(e, t))
     addresses = e.values.vector(t.address)
     if t.op.access.space != "generic":
         space = "shared" if t.space == "shared" else "global"
         if f"race-{space}" in e.checks:
-            _tell(e, t, addresses, space, values, e.active)
+            if t.op.access.cluster:
+                _tell_some(e, t, addresses, space, values, e.b.and_(e.active, _own_shared(e, addresses, 0)))
+            else:
+                _tell(e, t, addresses, space, values, e.active)
         return
     # each lane's generic address may be of another space
     top = e.b.lshr(addresses, e.values.warp.const("i64", 56))
@@ -54,16 +56,27 @@ def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     )
     inside = e.b.sub(addresses, e.values.warp.const("i64", SHARED_WINDOW))
     for space, places, lanes in (
-        ("shared", inside, e.b.and_(e.active, of_shared)),
+        ("shared", inside, e.b.and_(e.active, _own_shared(e, addresses, SHARED_WINDOW))),
         ("global", addresses, e.b.and_(e.active, e.b.not_(e.b.or_(of_shared, of_local)))),
     ):
         if f"race-{space}" in e.checks:
-            some, done = e.native.append_basic_block(f"generic.{space}"), e.native.append_basic_block("generic.told")
-            e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done)
-            e.b.position_at_end(some)
-            _tell(e, t, places, space, values, lanes)
-            e.b.branch(done)
-            e.b.position_at_end(done)
+            _tell_some(e, t, places, space, values, lanes)
+
+
+def _own_shared(e: Emitter, addresses: ir.Value, window: int) -> ir.Value:
+    """Lanes whose address is in the block's own shared memory: the shadow of another block's is not looked at."""
+    above = e.b.lshr(addresses, e.values.warp.const("i64", RANK_SHIFT))
+    return e.b.bitcast(e.b.icmp_unsigned("==", above, e.values.warp.const("i64", window >> RANK_SHIFT)), I32)
+
+
+def _tell_some(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[ir.Value], lanes: ir.Value) -> None:
+    """`_tell`, of lanes of which there may be none."""
+    some, done = e.native.append_basic_block(f"some.{space}"), e.native.append_basic_block("told")
+    e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done)
+    e.b.position_at_end(some)
+    _tell(e, t, addresses, space, values, lanes)
+    e.b.branch(done)
+    e.b.position_at_end(done)
 
 
 def _tally(e: Emitter, t: Target) -> None:
@@ -160,7 +173,7 @@ def note_ending(e: Emitter, early: bool) -> None:
         e.b.store(e.b.add(e.b.load(place, typ=I32), ir.Constant(I32, 1)), place)
 
 
-def order_access(e: Emitter, t: Target) -> None:
+def order_access(e: Emitter, t: Target, hosts: ir.Value) -> None:
     """Tell the host of an operation by which threads may pass on what they know."""
     op = t.op
     assert op.access is not None
@@ -170,11 +183,25 @@ def order_access(e: Emitter, t: Target) -> None:
     if ordering in ("release", "acq_rel"):
         fence(e, op.access.scope, op.site)
     what = {Kind.LOAD: "order.read", Kind.STORE: "order.write"}.get(op.kind, "order.update")
-    place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments"))], source_etype=I8)
-    e.b.store(e.values.vector(t.address), place, align=64)
+    _say_where(e, hosts)
     _ask(e, what, op.site)
     if ordering in ("acquire", "acq_rel"):
         fence(e, op.access.scope, op.site)
+
+
+def acquire(e: Emitter, t: Target, lanes: ir.Value) -> None:
+    """`lanes` have learnt at the place of an access what others have left there."""
+    if not e.orders:
+        return
+    assert t.op.access is not None
+    some, done = e.native.append_basic_block("acquires"), e.native.append_basic_block("acquired")
+    e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done)
+    e.b.position_at_end(some)
+    _say_where(e, resolved(e, t))
+    _ask(e, "order.read", t.op.site, lanes)
+    _ask(e, "fence.cta" if t.op.access.scope == "cta" else "fence.gpu", t.op.site, lanes)
+    e.b.branch(done)
+    e.b.position_at_end(done)
 
 
 def fence(e: Emitter, scope: str, site: int) -> None:
@@ -183,9 +210,15 @@ def fence(e: Emitter, scope: str, site: int) -> None:
         _ask(e, "fence.cta" if scope == "cta" else "fence.gpu", site)
 
 
-def _ask(e: Emitter, what: str, site: int) -> None:
+def _say_where(e: Emitter, hosts: ir.Value) -> None:
+    """The host addresses that the next request is about: a shared address alone does not say whose it is."""
+    place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("host_arguments"))], source_etype=I8)
+    e.b.store(hosts, place, align=64)
+
+
+def _ask(e: Emitter, what: str, site: int, lanes: ir.Value | None = None) -> None:
     constants = [ir.Constant(I32, HOST_REQUESTS.index(what)), ir.Constant(I32, site)]
-    call_runtime(e, "host", [e.worker, e.block, e.warp, *constants, e.active])
+    call_runtime(e, "host", [e.worker, e.block, e.warp, *constants, e.active if lanes is None else lanes])
 
 
 def cluster_arrive(e: Emitter, op: Op, barrier: ir.Value) -> None:

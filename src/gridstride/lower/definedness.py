@@ -86,9 +86,11 @@ def _distance(e: Emitter, t: Target, hosts: ir.Value) -> ir.Value:
         begin = b.ptrtoint(e.field(b, BLOCK, e.block, start), I64)
         return b.icmp_unsigned("<", b.sub(hosts, e.splat(begin)), e.splat(size))
 
-    in_shared = within("shared", e.field(b, WORKER, e.worker, "shared_bytes"))
+    # from the first to the last block of the cluster, each with its memory and its shadow at the same distance
+    size = b.zext(e.field(b, WORKER, e.worker, "cluster_size"), I64)
+    in_shared = within("cluster", b.mul(size, e.field(b, WORKER, e.worker, "block_stride")))
     in_local = within("locals", e.field(b, BLOCK, e.block, "locals_bytes"))
-    return b.select(in_shared, shared, b.select(in_local, local, flat))
+    return b.select(in_local, local, b.select(in_shared, shared, flat))
 
 
 def _places(e: Emitter, t: Target) -> list[list[tuple[ir.Value, int]]]:

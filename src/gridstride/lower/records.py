@@ -322,6 +322,11 @@ RUNTIME_FUNCTIONS = {
     "slow_store16": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i64", "i64", "i32", "32xi16")),
     "slow_store32": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i64", "i64", "i32", "32xi32")),
     "slow_store64": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i64", "i64", "i32", "32xi64")),
+    "mbarrier_init": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32")),
+    "mbarrier_inval": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32")),
+    "mbarrier_arrive": ("32xi64", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32", "32xi32", "i32")),
+    "mbarrier_bytes": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32")),
+    "mbarrier_wait": ("i32", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "32xi32")),
     "gather8": ("32xi8", ("32xi64", "i32")),
     "gather16": ("32xi16", ("32xi64", "i32")),
     "gather32": ("32xi32", ("32xi64", "i32")),
@@ -357,7 +362,7 @@ FAULTS = {
 }
 FAULT_BOUNDS, FAULT_MISALIGNED, FAULT_TRAP, FAULT_ASSERT, FAULT_BUDGET, FAULT_INTERRUPTED, FAULT_DEADLOCK, FAULT_UNSUPPORTED, FAULT_STACK, FAULT_MISUSE = range(1, 11)
 # What can be wrong with the use of a cluster's barrier or an mbarrier, by number.
-BARRIER_MISUSES = ("arrives-twice", "waits-unarrived", "not-initialised", "count", "too-many-arrivals", "too-many-bytes", "completes", "pending-unknown")
+BARRIER_MISUSES = ("arrives-twice", "waits-unarrived", "not-initialised", "bad-count", "too-many-arrivals", "too-many-bytes", "completes", "elsewhere")
 SPACES = ("global", "shared", "local", "const", "param", "generic", "shared::cluster")
 
 # Addresses of functions: a window of their own, beside those of shared and local memory.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.isa.windows import LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
+from gridstride.lower.mbarrier_runtime import build_mbarriers
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.records import (
     BLOCK,
@@ -38,6 +39,7 @@ def build_runtime() -> ir.Module:
         _slow_load(module, bits, resolve, gather)
         _slow_store(module, bits, resolve, scatter)
     _fault(module)
+    build_mbarriers(module)
     return module
 
 

@@ -72,6 +72,8 @@ class HappensBefore:
         # what each thread knows by what it or others of its block learnt, and which of that is in it already, by identity
         self._gathered: dict[Thread, Knowledge] = {}
         self._in_it: dict[Thread, set[int]] = {}
+        self._meetings: dict[tuple[int, int], Knowledge] = {}  # of a cluster's barrier: first block and phase -> what those who arrived know
+        self._departed: dict[tuple[int, int], _Learnt] = {}  # of a warp (block, warp): what it learnt at the cluster's barrier last
 
     def fence(self, block: int, warp: int, lanes: list[int], scope: int) -> None:
         """Each lane both releases and acquires."""
@@ -139,6 +141,31 @@ class HappensBefore:
                     kept = [left for left in at or () if left.thread != thread or left.scope > released.scope]
                     self._left[address] = [*kept, released]
 
+    def arrive(self, block: int, warp: int, lanes: list[int]) -> None:
+        """Lanes come to the cluster's barrier: its phase gathers what they know."""
+        race, number, index = _Race(block), _linear(block), _index(warp)
+        now = race.tick()
+        known = self._known(race, (number, index * 32 + lanes[0]), now)
+        known.threads.update({(number, index * 32 + lane): now for lane in lanes})
+        for learnt in self._learnt.get(number, []):
+            if learnt.thread // 32 == index and learnt.thread % 32 in lanes:
+                known.join(learnt.knowledge)
+        self._meetings.setdefault(_cluster_phase(block), Knowledge()).join(known)
+
+    def depart(self, block: int, warp: int) -> None:
+        """A warp goes on after the cluster's barrier, knowing what was gathered in the phase that is complete."""
+        race, number, index = _Race(block), _linear(block), _index(warp)
+        first, phase = _cluster_phase(block)
+        self._meetings.pop((first, phase - 2), None)
+        # at the time up to which the warp's lanes know each other's: all of them have learnt it
+        learnt = _Learnt(index * 32, race.together(index), self._meetings.get((first, phase - 1), Knowledge()))
+        entries = self._learnt.setdefault(number, [])
+        before = self._departed.get((number, index))
+        if before is not None:  # what is gathered later includes what was gathered before
+            entries.remove(before)
+        entries.append(learnt)
+        self._departed[number, index] = learnt
+
     def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
         """Whether the access in a shadow cell is known to come before what this lane does now."""
         other = ((cell >> BLOCK_SHIFT) - self.first_block, cell >> TIME_BITS & ((1 << THREAD_BITS) - 1))
@@ -154,6 +181,12 @@ def _linear(block: int) -> int:
 
 def _index(warp: int) -> int:
     return ctypes.c_int32.from_address(warp + WARP.offset("index")).value
+
+
+def _cluster_phase(block: int) -> tuple[int, int]:
+    """The first block of a block's cluster, and the phase that the cluster's barrier is in."""
+    first = ctypes.c_int64.from_address(block + BLOCK.offset("cluster")).value
+    return _linear(first), ctypes.c_int32.from_address(first + BLOCK.offset("cluster_phase")).value
 
 
 class _Race:

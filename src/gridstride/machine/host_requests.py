@@ -98,6 +98,12 @@ class HostRequests:
         return 0
 
     def _order(self, name: str, block: int, warp: int, lanes: list[int], addresses: Any) -> None:
+        if name == "cluster.arrive":
+            self.order.arrive(block, warp, lanes)
+            return
+        if name == "cluster.wait":
+            self.order.depart(block, warp)
+            return
         if name.startswith("fence"):
             self.order.fence(block, warp, lanes, BLOCK_SCOPE if name == "fence.cta" else DEVICE_SCOPE)
             return

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from gridstride.ir.nodes import Arg, Block, Const, Function, Kind, Op, Reg
 from gridstride.isa.registry import lookup
 from gridstride.isa.types import TYPES
+from gridstride.passes.select_mbarrier import MBARRIER
 from gridstride.passes.split_webs import liveness
 
 _SHADOW = TYPES["b32"]
@@ -76,7 +77,7 @@ class _Tracker:
         return found
 
     def _loads(self, op: Op) -> bool:
-        if op.site in self.trusted and op.kind is Kind.LOAD:
+        if op.info == MBARRIER or (op.site in self.trusted and op.kind is Kind.LOAD):
             return False
         return op.kind in (Kind.LOAD, Kind.ATOMIC) and op.access is not None and op.access.space not in ("param", "const")
 
@@ -149,6 +150,13 @@ class _Tracker:
         access = op.access
         assert access is not None
         self.check(op.args[0], "address", op)
+        if op.info == MBARRIER:  # one that was not initialised stops the kernel by itself
+            for value in op.args[1:]:
+                self.check(value, "decision", op)
+            self.out.append(Op(Kind.EFFECT, lookup("shadow.store"), [], [op.args[0], _ZERO], op.line, op.loc, access=access, site=op.site))
+            self._defined(op)
+            self.out.append(op)
+            return
         if op.kind is Kind.LOAD and op.site in self.trusted:
             self._defined(op)
             self.out.append(op)

@@ -89,6 +89,8 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
             buffers.append(JobBuffer(position, parameter.offset, size, file, argument.out))
     if request.cooperative:
         raise UnsupportedError(f"{request.name} is a cooperative launch, which cannot be made on a GPU yet; `gridstride launch --cooperative` simulates it")
+    if request.cluster is not None:
+        raise UnsupportedError(f"{request.name} asks for clusters, which only kernels with __cluster_dims__ have on a GPU yet; `gridstride launch --cluster` simulates it")
     values_to_pack = [_host_value(argument) for argument in request.arguments]
     parameters = pack_arguments(kernel.name, kernel.parameters, kernel.parameter_bytes, values_to_pack, kernel.device)
     return Job(

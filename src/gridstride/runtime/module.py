@@ -121,7 +121,7 @@ class Configured:
         """Ask for the launch in a stream, the default stream unless one is given.
 
         shared: dynamic shared memory in bytes. cooperative: all blocks are resident, so that the grid may synchronise.
-        cluster: blocks a cluster.
+        cluster: blocks a cluster, as a number or up to three; None: as the kernel was compiled for (`__cluster_dims__`).
 
         Raises LaunchError before anything runs where the arguments or dimensions do not fit. A kernel that is stopped raises KernelFault at
         the next call that waits for it, or here where the device is `blocking`.

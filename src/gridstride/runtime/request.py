@@ -45,7 +45,10 @@ Argument = Scalar | RawPointer | Buffer
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """`shared` is dynamic shared memory in bytes; `arguments` stand in the kernel's order; `cooperative`: the grid may synchronise."""
+    """`shared` is dynamic shared memory in bytes; `arguments` stand in the kernel's order; `cooperative`: the grid may synchronise.
+
+    `cluster`: blocks of a cluster; None: as the kernel was compiled for.
+    """
 
     name: str
     kernel: str
@@ -54,3 +57,4 @@ class LaunchRequest:
     shared: int
     arguments: tuple[Argument, ...]
     cooperative: bool = False
+    cluster: Dim3 | None = None

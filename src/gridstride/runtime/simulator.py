@@ -22,6 +22,7 @@ from gridstride.events.operations import LEGACY, Kind
 from gridstride.findings import Finding
 from gridstride.frontends.source import LoadedSource, load_source
 from gridstride.machine import launch as engine
+from gridstride.machine.clusters import check_cooperative, cluster_of
 from gridstride.machine.detectors import race_planes
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.launch_options import LaunchOptions
@@ -218,6 +219,9 @@ class Simulator(Device):
     # ---- launches ----------------------------------------------------------------------------------------------------
 
     def require_launchable(self, kernel: Kernel, shape: LaunchShape) -> None:
+        module = kernel.module
+        if not isinstance(module, SimulatedModule):
+            raise LaunchError(f"{kernel.name} was compiled for {module.device}, not for {self}")
         resources = kernel.resources if shape.threads_per_block > _ALWAYS_FITS else None
         try:
             check_launch(
@@ -228,11 +232,12 @@ class Simulator(Device):
                 registers=resources.registers if resources else None,
                 max_threads=kernel.max_threads,
             )
+            cluster = cluster_of(kernel.name, module.program.entries[kernel.entry].function.directives, shape.cluster, shape.grid, self.spec)
+            if shape.cooperative:
+                check_cooperative(self.spec, shape.grid, shape.threads_per_block, kernel.registers, kernel.static_shared + shape.shared, cluster)
         except LaunchError as error:
             record_findings([launch_shape.refused(kernel.name, str(error))])
             raise
-        if not isinstance(kernel.module, SimulatedModule):
-            raise LaunchError(f"{kernel.name} was compiled for {kernel.module.device}, not for {self}")
 
     def touched(self, command: Launch) -> tuple[Ranges, Ranges]:
         """The words of its buffers that the launch which has just run read, and those that it wrote."""
@@ -262,7 +267,8 @@ class Simulator(Device):
         kernel, shape, names = command.kernel, command.shape, command.names
         module = kernel.module
         assert isinstance(module, SimulatedModule)
-        view = LaunchInView(kernel, module.program, shape, self._options(shape), names)
+        options = replace(self._options(shape), registers=kernel.registers if shape.cooperative else None)
+        view = LaunchInView(kernel, module.program, shape, options, names)
         before = self._witness.begins(view)
         try:
             outcome = self._run(view, command.parameters, view.options)

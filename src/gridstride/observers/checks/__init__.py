@@ -10,6 +10,7 @@ from gridstride.errors import UsageError
 from gridstride.observers.checks import (
     api,
     assertion,
+    barrier_misuse,
     budget,
     deadlock,
     divergent_barrier,
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     assertion.CHECK,
     deadlock.CHECK,
     budget.CHECK,
+    barrier_misuse.CHECK,
     race_shared.CHECK,
     race_global.CHECK,
     uninitialised.CHECK,
