@@ -38,8 +38,9 @@ def _low(form: Form, address: int) -> tuple[int, int]:
 
 def mapa(form: Form, a: int, rank: int, own: int) -> int:
     above, moved = _low(form, a)
+    offset = moved % (1 << RANK_SHIFT) - _HALF
     field = 0 if rank == own else min(rank, HIGHEST_RANK) + 1
-    return (above + moved % 2**RANK_SHIFT - _HALF + (field << RANK_SHIFT)) % 2**form.type.bits
+    return (above + offset + (field << RANK_SHIFT)) % (1 << form.type.bits)
 
 
 def getctarank(form: Form, a: int, own: int) -> int:

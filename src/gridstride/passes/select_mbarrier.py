@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridstride.errors import ParseError
-from gridstride.ir.nodes import Access, AddressOf, Kind, Op
+from gridstride.ir.nodes import Access, AddressOf, Arg, Kind, Op
 from gridstride.isa.registry import Form
 from gridstride.isa.types import TYPES
 from gridstride.ptx import nodes as ptx
@@ -27,6 +27,7 @@ def select_mbarrier(s: Selector, at: ptx.Instruction, form: Form) -> None:
     if cluster and results and results[0] is not None:
         raise ParseError(f"PTX line {at.line}: `{at.opcode}`: an arrival at another block's mbarrier gives no state; write `_`")
     offset = address.offset
+    base: Arg
     if isinstance(address.base, ptx.Symbol):
         found = s.address_of(address.base.name, address.base.offset, at)
         if found.space != "shared":

@@ -23,8 +23,8 @@ from gridstride.isa import families
 from gridstride.isa.registry import Effect, Form, lookup
 from gridstride.isa.types import TYPES, ScalarType
 from gridstride.passes.check_operands import check_operands
-from gridstride.passes.select_mbarrier import select_mbarrier
 from gridstride.passes.select_calls import CallSelection
+from gridstride.passes.select_mbarrier import select_mbarrier
 from gridstride.passes.select_real_calls import CallGraph, analyse_calls, begin_body, begin_function, end_body
 from gridstride.passes.select_stack import select_stack, stack_pointer, takes_stack
 from gridstride.passes.select_video import select_video
