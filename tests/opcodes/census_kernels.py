@@ -406,6 +406,17 @@ def barrier(text: str, block: int) -> Fragment:
     return Fragment(text, body, want)
 
 
+def mbarrier(text: str) -> Fragment:
+    """A thread with an mbarrier of its own that awaits two arrivals, after the first and after the second."""
+    place, address = _prepared("shared")
+    arrive = f"mbarrier.arrive.shared.b64 %qr0, [{address}];"
+    look = f"mbarrier.test_wait.parity.shared.b64 %pr0, [{address}], 0;" if "test_wait" not in text else f"{text} %pr0, [{address}], {'0' if 'parity' in text else '%qr0'};"
+    body = f"{place}\nmbarrier.init.shared.b64 [{address}], 2; {arrive} {look} " + keep("p", "%pr0", 0) + f" {arrive} {look} " + keep("p", "%pr0", 1)
+    if "inval" in text:
+        body += f" {text} [{address}]; st.shared.b64 [{address}], %q0;"
+    return Fragment(text, body, lambda i: [np.zeros(THREADS, np.uint64), np.ones(THREADS, np.uint64)], 2)
+
+
 def hint(text: str) -> Fragment:
     operands = {"nanosleep": " 20", "prefetch": " [%cell]"}.get(text.split(".")[0], "")
     return Fragment(text, f"{text}{operands};" + keep("w", "%w0", 0), lambda i: [i["w", 0]])
@@ -438,7 +449,7 @@ _BY_HEAD: dict[str, Callable[[str], Fragment]] = {
     "ld": loading, "st": storing, "atom": atomic, "red": atomic,
     **dict.fromkeys(("shfl", "vote", "match", "redux", "activemask"), across),
     **dict.fromkeys(("membar", "fence", "nanosleep", "prefetch"), hint),
-    **dict.fromkeys(("bra", "call"), control),
+    **dict.fromkeys(("bra", "call"), control), "mbarrier": mbarrier,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ HEADER = ".version 8.5\n.target sm_90\n.address_size 64\n"
 ROWS = [(row["form"], int(row["occurrences"]), int(row["files"])) for row in csv.DictReader((Path(__file__).parent / "census.csv").open())]
 REFUSED = {
     "mma": "matrix instructions", "wmma": "matrix instructions", "ldmatrix": "matrix instructions", "movmatrix": "matrix instructions",
-    "tex": "textures", "suld": "surfaces", "sust": "surfaces", "cp": "asynchronous copies", "mbarrier": "mbarrier objects",
+    "tex": "textures", "suld": "surfaces", "sust": "surfaces", "cp": "asynchronous copies",
 }  # fmt: skip
 ENDING = {"ret", "exit", "trap"}
 RUNNING = [form for form, _, _ in ROWS if form.split(".")[0] not in {*REFUSED, *ENDING}]

@@ -189,17 +189,24 @@ def order_access(e: Emitter, t: Target, hosts: ir.Value) -> None:
         fence(e, op.access.scope, op.site)
 
 
-def acquire(e: Emitter, t: Target, lanes: ir.Value) -> None:
-    """`lanes` have learnt at the place of an access what others have left there."""
+def mbarrier_arrives(e: Emitter, t: Target, hosts: ir.Value) -> None:
+    """The active lanes arrive at mbarriers and leave there what they know."""
+    assert t.op.access is not None
+    if e.orders:
+        _say_where(e, hosts)
+        _ask(e, f"mbarrier.arrive.{t.op.access.scope}", t.op.site)
+
+
+def mbarrier_waited(e: Emitter, t: Target, hosts: ir.Value, lanes: ir.Value) -> None:
+    """`lanes` (there may be none) have found the phase that they wait for complete."""
     if not e.orders:
         return
     assert t.op.access is not None
     some, done = e.native.append_basic_block("acquires"), e.native.append_basic_block("acquired")
     e.b.cbranch(e.b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0)), some, done)
     e.b.position_at_end(some)
-    _say_where(e, resolved(e, t))
-    _ask(e, "order.read", t.op.site, lanes)
-    _ask(e, "fence.cta" if t.op.access.scope == "cta" else "fence.gpu", t.op.site, lanes)
+    _say_where(e, hosts)
+    _ask(e, f"mbarrier.wait.{t.op.access.scope}", t.op.site, lanes)
     e.b.branch(done)
     e.b.position_at_end(done)
 

@@ -398,12 +398,12 @@ def _may_leave_by_it(inside: list[Any], loop: Any) -> bool:
     )
 
 
-TRAITS = ("spins", "ordered", "atomics_used", "float_atomics", "barriers", "named_barriers", "partial_syncs", "cluster_barriers", "fences")
+TRAITS = ("spins", "ordered", "atomics_used", "float_atomics", "barriers", "named_barriers", "partial_syncs", "cluster_barriers", "remote_shared", "fences")
 
 
 def _traits(function: Function, spins: bool) -> dict[str, Any]:
     """What the launch must know to choose how to run blocks, and the race detector to judge."""
-    ordered = atomics_used = float_atomics = barriers = named = partial = clusters = fences = False
+    ordered = atomics_used = float_atomics = barriers = named = partial = clusters = remote = fences = False
     for block in function.blocks:
         for op in block.ops:
             if op.kind is Kind.ATOMIC and op.access is not None:
@@ -418,11 +418,12 @@ def _traits(function: Function, spins: bool) -> dict[str, Any]:
                 named |= not plain
             if op.form is not None and op.form.operation.opcode == "warp_synced":
                 partial |= op.args[0] not in (Const(0xFFFFFFFF), Const(-1))
+            remote |= op.form is not None and op.form.operation.opcode == "mapa"
             if op.form is not None and op.form.operation.opcode in ("fence", "membar", "mbarrier"):
                 fences = True
             if op.form is not None and op.form.operation.opcode == "barrier" and "cluster" in op.form:
                 clusters = fences = True
             if op.access is not None and op.access.ordering in ("acquire", "release", "acq_rel"):
                 fences = True
-    found = (spins, ordered, atomics_used, float_atomics, barriers, named, partial, clusters, fences)
+    found = (spins, ordered, atomics_used, float_atomics, barriers, named, partial, clusters, remote, fences)
     return dict(zip(TRAITS, found, strict=True))

@@ -31,12 +31,15 @@ def lower(e: Emitter, op: Op) -> None:
         plain = form.one_of("init", "inval")
         seen = Target(replace(op, kind=Kind.STORE), t.space, t.address, t.narrow, t.bits, t.count, t.aligned) if plain else t
         checking.check_access(e, seen, [])
-    arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), resolved(e, t), e.active]
+    hosts = resolved(e, t)
+    arguments = [e.worker, e.block, e.warp, ir.Constant(I32, op.site), hosts, e.active]
     if "init" in form:
         call_runtime(e, "mbarrier_init", [*arguments, _words(e, op, 0)])
     elif "inval" in form:
         call_runtime(e, "mbarrier_inval", arguments)
     elif form.one_of("arrive", "arrive_drop"):
+        if "relaxed" not in form:
+            checking.mbarrier_arrives(e, t, hosts)
         _arrive(e, op, arguments)
     elif "expect_tx" in form:
         call_runtime(e, "mbarrier_bytes", [*arguments, _words(e, op, 0)])
@@ -84,6 +87,6 @@ def _wait(e: Emitter, op: Op, t: Target, arguments: list[ir.Value]) -> None:
     complete = call_runtime(e, "mbarrier_wait", [*arguments, parity])
     e.stop_if_faulted()
     if "relaxed" not in form:
-        checking.acquire(e, t, complete)
+        checking.mbarrier_waited(e, t, arguments[4], complete)
     if op.results[0] is not None:
         e.set(op.results[0], varying("i1", e.b.bitcast(complete, MASK_TYPE)), op)

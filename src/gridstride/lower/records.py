@@ -344,7 +344,10 @@ RUNTIME_FUNCTIONS = {
 }
 
 # What a kernel may ask of the host, in the order of their numbers.
-ORDER_REQUESTS = ("fence.cta", "fence.gpu", "order.read", "order.write", "order.update", "cluster.arrive", "cluster.wait")
+ORDER_REQUESTS = (
+    "fence.cta", "fence.gpu", "order.read", "order.write", "order.update", "cluster.arrive", "cluster.wait",
+    "mbarrier.arrive.cta", "mbarrier.arrive.cluster", "mbarrier.wait.cta", "mbarrier.wait.cluster",
+)  # fmt: skip
 HOST_REQUESTS = (*ORDER_REQUESTS, "vprintf", "__assertfail", "malloc", "free")
 
 # Faults

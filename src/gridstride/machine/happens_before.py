@@ -10,31 +10,13 @@ Only kernels with fences need this; their fences and their operations that are n
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gridstride.lower.race_cells import BLOCK_SHIFT, THREAD_BITS, TIME_BITS, TIME_MASK
 from gridstride.lower.records import BLOCK, RACE, WARP
+from gridstride.machine.meetings import Knowledge, Meetings, Thread
 
-Thread = tuple[int, int]  # block, thread in the block
 BLOCK_SCOPE, DEVICE_SCOPE = 0, 1
-
-
-@dataclass
-class Knowledge:
-    """Up to when accesses are known: of single threads, and of whole warps (block, warp)."""
-
-    threads: dict[Thread, int] = field(default_factory=dict)
-    warps: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def join(self, other: Knowledge) -> None:
-        for mine, theirs in ((self.threads, other.threads), (self.warps, other.warps)):
-            for key, time in theirs.items():
-                if mine.get(key, -1) < time:
-                    mine[key] = time
-
-    def covers(self, thread: Thread, time: int) -> bool:
-        block, number = thread
-        return self.threads.get(thread, -1) >= time or self.warps.get((block, number // 32), -1) >= time
 
 
 @dataclass(frozen=True)
@@ -72,8 +54,7 @@ class HappensBefore:
         # what each thread knows by what it or others of its block learnt, and which of that is in it already, by identity
         self._gathered: dict[Thread, Knowledge] = {}
         self._in_it: dict[Thread, set[int]] = {}
-        self._meetings: dict[tuple[int, int], Knowledge] = {}  # of a cluster's barrier: first block and phase -> what those who arrived know
-        self._departed: dict[tuple[int, int], _Learnt] = {}  # of a warp (block, warp): what it learnt at the cluster's barrier last
+        self._meetings = Meetings()
 
     def fence(self, block: int, warp: int, lanes: list[int], scope: int) -> None:
         """Each lane both releases and acquires."""
@@ -95,8 +76,8 @@ class HappensBefore:
                 self._learnt.setdefault(number, []).append(_Learnt(thread[1], now, learnt))
             self._released[thread] = _Left(thread, scope, now, self._known(race, thread, now))
 
-    def _known(self, race: _Race, thread: Thread, now: int) -> Knowledge:
-        """All that a thread knows."""
+    def _known(self, race: _Race, thread: Thread, now: int, lanes: list[int] | None = None) -> Knowledge:
+        """All that a thread knows, and what others of its warp (`lanes`, itself among them) have from meetings."""
         block, number = thread
         index = number // 32
         gathered = self._gathered.setdefault(thread, Knowledge())
@@ -108,6 +89,9 @@ class HappensBefore:
         known = Knowledge(dict(gathered.threads), dict(gathered.warps))
         own = {(block, other): race.known(index, other) for other in range(race.warps)}
         known.join(Knowledge({thread: now}, {**own, (block, index): race.together(index)}))
+        met = self._meetings.known_to(race, block, index, lanes or [number % 32])
+        for knowledge in {id(knowledge): knowledge for knowledge in met}.values():  # warps that met hold the same
+            known.join(knowledge)
         return known
 
     @staticmethod
@@ -143,28 +127,48 @@ class HappensBefore:
 
     def arrive(self, block: int, warp: int, lanes: list[int]) -> None:
         """Lanes come to the cluster's barrier: its phase gathers what they know."""
+        self._meetings.leave(_cluster_phase(block), self._known_by_lanes(block, warp, lanes))
+
+    def depart(self, block: int, warp: int, lanes: list[int]) -> None:
+        """Lanes go on after the cluster's barrier, knowing what was gathered in the phase that is complete."""
+        first, phase = _cluster_phase(block)
+        self._meetings.forget((first, phase - 2))
+        race = _Race(block)
+        self._meetings.take((first, phase - 1), race, _linear(block), _index(warp), lanes, race.tick(), chain="cluster")
+
+    def arrive_at_mbarrier(self, block: int, warp: int, lanes: list[int], places: list[int], own: list[bool], scope: int) -> None:
+        """Lanes arrive at mbarriers; own: whether each is in the block's own memory. Who arrives at another block's at the scope of its block only
+        hands over nothing."""
+        for place in dict.fromkeys(places):
+            here = [lane for lane, at in zip(lanes, places, strict=True) if at == place]
+            knowledge = self._known_by_lanes(block, warp, here)
+            if own[places.index(place)]:
+                self._meetings.leave((place, BLOCK_SCOPE), knowledge)
+            if scope >= DEVICE_SCOPE:
+                self._meetings.leave((place, DEVICE_SCOPE), knowledge)
+
+    def wait_at_mbarrier(self, block: int, warp: int, lanes: list[int], places: list[int], scope: int) -> None:
+        """A phase that lanes have waited for is complete."""
+        race = _Race(block)
+        now = race.tick()
+        for place in dict.fromkeys(places):
+            here = [lane for lane, at in zip(lanes, places, strict=True) if at == place]
+            for reach in (BLOCK_SCOPE, DEVICE_SCOPE)[: scope + 1]:
+                self._meetings.take((place, reach), race, _linear(block), _index(warp), here, now)
+
+    def _known_by_lanes(self, block: int, warp: int, lanes: list[int]) -> Knowledge:
+        """All that some lanes of a warp know together, their own accesses included."""
         race, number, index = _Race(block), _linear(block), _index(warp)
         now = race.tick()
-        known = self._known(race, (number, index * 32 + lanes[0]), now)
-        known.threads.update({(number, index * 32 + lane): now for lane in lanes})
+        known = self._known(race, (number, index * 32 + lanes[0]), now, lanes)
+        if len(lanes) == 32:
+            known.warps[number, index] = now
+        else:
+            known.threads.update({(number, index * 32 + lane): now for lane in lanes})
         for learnt in self._learnt.get(number, []):
             if learnt.thread // 32 == index and learnt.thread % 32 in lanes:
                 known.join(learnt.knowledge)
-        self._meetings.setdefault(_cluster_phase(block), Knowledge()).join(known)
-
-    def depart(self, block: int, warp: int) -> None:
-        """A warp goes on after the cluster's barrier, knowing what was gathered in the phase that is complete."""
-        race, number, index = _Race(block), _linear(block), _index(warp)
-        first, phase = _cluster_phase(block)
-        self._meetings.pop((first, phase - 2), None)
-        # at the time up to which the warp's lanes know each other's: all of them have learnt it
-        learnt = _Learnt(index * 32, race.together(index), self._meetings.get((first, phase - 1), Knowledge()))
-        entries = self._learnt.setdefault(number, [])
-        before = self._departed.get((number, index))
-        if before is not None:  # what is gathered later includes what was gathered before
-            entries.remove(before)
-        entries.append(learnt)
-        self._departed[number, index] = learnt
+        return known
 
     def ordered(self, block: int, warp: int, lane: int, cell: int) -> bool:
         """Whether the access in a shadow cell is known to come before what this lane does now."""
@@ -172,7 +176,9 @@ class HappensBefore:
         time = cell & TIME_MASK
         race = _Race(block)
         number = _index(warp) * 32 + lane
-        return any(self._has(race, number, learnt) and learnt.knowledge.covers(other, time) for learnt in reversed(self._learnt.get(_linear(block), [])))
+        if any(self._has(race, number, learnt) and learnt.knowledge.covers(other, time) for learnt in reversed(self._learnt.get(_linear(block), []))):
+            return True
+        return any(knowledge.covers(other, time) for knowledge in self._meetings.known_to(race, _linear(block), _index(warp), [lane]))
 
 
 def _linear(block: int) -> int:

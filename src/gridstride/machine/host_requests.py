@@ -75,7 +75,7 @@ class HostRequests:
                 arguments = [_i64s(worker + WORKER.offset("host_arguments") + 256 * k) for k in range(5)]
                 name = HOST_REQUESTS[what]
                 if name in ORDER_REQUESTS:
-                    self._order(name, block, warp, lanes, arguments[0])
+                    self._order(name, worker, block, warp, lanes, arguments[0])
                 elif name == "vprintf":
                     self._print(worker, block, warp, lanes, arguments)
                 elif name == "__assertfail":
@@ -97,17 +97,26 @@ class HostRequests:
             _fault(worker, block, warp, site, FAULT_ASSERT, mask & 0xFFFFFFFF)
         return 0
 
-    def _order(self, name: str, block: int, warp: int, lanes: list[int], addresses: Any) -> None:
+    def _order(self, name: str, worker: int, block: int, warp: int, lanes: list[int], addresses: Any) -> None:
         if name == "cluster.arrive":
             self.order.arrive(block, warp, lanes)
             return
         if name == "cluster.wait":
-            self.order.depart(block, warp)
+            self.order.depart(block, warp, lanes)
             return
         if name.startswith("fence"):
             self.order.fence(block, warp, lanes, BLOCK_SCOPE if name == "fence.cta" else DEVICE_SCOPE)
             return
         places = [addresses[lane] for lane in lanes]
+        if name.startswith("mbarrier"):
+            scope = BLOCK_SCOPE if name.endswith(".cta") else DEVICE_SCOPE
+            if ".wait" in name:
+                self.order.wait_at_mbarrier(block, warp, lanes, places, scope)
+                return
+            start = ctypes.c_int64.from_address(block + BLOCK.offset("shared")).value
+            size = ctypes.c_int64.from_address(worker + WORKER.offset("shared_bytes")).value
+            self.order.arrive_at_mbarrier(block, warp, lanes, places, [start <= place < start + size for place in places], scope)
+            return
         self.order.access(block, warp, lanes, places, name != "order.write", name != "order.read")
 
     def _ordered(self, worker: int, block: int, warp: int, lane: int, cell: int) -> int:

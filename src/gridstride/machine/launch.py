@@ -214,13 +214,19 @@ class _Launch:
             receipt = None
             if self.options.checks:
                 accesses, size = (sum(w.record[n] for w in workers) for n in ("accesses", "access_bytes"))
-                receipt = CheckReceipt(accesses, size, tuple(sorted(self.options.checks)))
+                receipt = CheckReceipt(accesses, size, tuple(sorted(self.options.checks)), self._skipped())
             return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads, counts, tuple(found), receipt)
         finally:
             host.close()
             self.memory.free(held)
             if workspace is not None:
                 self.memory.free(workspace)
+
+    def _skipped(self) -> tuple[str, ...]:
+        """What no detector looks at in this launch."""
+        if "race-shared" in self.options.checks and self.cluster.size > 1 and self.code.traits["remote_shared"]:
+            return ("race-shared: accesses to the shared memory of other blocks of the cluster",)
+        return ()
 
     def _workspace(self) -> Allocation | None:
         """What grid.sync() of cooperative groups counts in, for a cooperative launch: its size and its barrier."""

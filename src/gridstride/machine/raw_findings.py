@@ -48,8 +48,9 @@ class RawFinding:
 
 @dataclass(frozen=True)
 class CheckReceipt:
-    """What a checked launch looked at: warp accesses and bytes, by all threads."""
+    """What a checked launch looked at: warp accesses and bytes, by all threads. skipped: what it could not look at."""
 
     accesses: int
     bytes: int
     checks: tuple[str, ...]
+    skipped: tuple[str, ...] = ()

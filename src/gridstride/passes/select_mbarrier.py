@@ -17,7 +17,7 @@ MBARRIER = "mbarrier"  # `Op.info` of these operations
 
 
 def select_mbarrier(s: Selector, at: ptx.Instruction, form: Form) -> None:
-    """Arriving releases and waiting acquires at the scope that the instruction names, block by default."""
+    """`scope`: at which arriving releases and waiting acquires; the block's by default."""
     operands = list(at.operands)
     results = [s.register(operands.pop(0), at)] if form.operation.results else []
     address = operands.pop(0)
@@ -35,7 +35,6 @@ def select_mbarrier(s: Selector, at: ptx.Instruction, form: Form) -> None:
         base, space, offset = AddressOf(found.space, found.name, found.offset + offset), "shared", 0
     else:
         base = s.argument(address.base, at)
-    arrives = form.one_of("arrive", "arrive_drop") and "relaxed" not in form
-    access = Access(space, TYPES["b64"], 1, offset, "release" if arrives else "weak", form.one_of("cta", "cluster", default="cta"), cluster)
+    access = Access(space, TYPES["b64"], 1, offset, "weak", form.one_of("cta", "cluster", default="cta"), cluster)
     values = [s.argument(o, at) for o in operands]
     s.emit(Op(Kind.ATOMIC, form, results, [base, *values], at.line, at.loc, access=access, site=s.site(at, space, access.bytes), info=MBARRIER))

@@ -39,4 +39,4 @@ from __future__ import annotations
 
 from gridstride.observers.checks.check import Check
 
-CHECK = Check("GS109", "barrier-misuse", ("error",), __doc__ or "", always=True, stops=True)
+CHECK = Check("GS109", "barrier-misuse", ("error",), __doc__ or "", stops=True, event=True)

@@ -2,11 +2,14 @@
 
 What orders is a barrier that both took between the accesses: `__syncthreads()`, a named barrier, or, between lanes of one warp,
 `__syncwarp()` with both in its mask. Lanes of a warp are not taken to run in step, shuffles and votes order no memory, and which of the
-two happened to come first does not matter. Atomic against plain is a race too. Conflicts are found byte by byte: neighbours in one word
+two happened to come first does not matter. The barrier of a cluster orders all its threads, and an arrival at an mbarrier comes before what those
+do who have waited for its phase. Atomic against plain is a race too. Conflicts are found byte by byte: neighbours in one word
 do not conflict.
 
 Two kinds are warnings: unordered writes of the same value, which today's hardware does not mind; and `volatile` or relaxed accesses that hand
 over values with no barrier between, which worked by lockstep on old devices and works by luck since Volta.
+
+Not checked: accesses to the shared memory of another block of the cluster. They are no cause of false alarms; the receipt of such a run says so.
 
 Bad:
 

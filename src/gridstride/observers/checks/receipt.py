@@ -35,6 +35,8 @@ class Tally:
         for kind in (self.asked & NATIVE) - done:
             self._unchecked[kind] = self._unchecked.get(kind, 0) + 1
         if receipt is not None:
+            for what in receipt.skipped:
+                self.skip(what)
             self.accesses = (self.accesses or 0) + receipt.accesses
             self.bytes = (self.bytes or 0) + receipt.bytes
 
