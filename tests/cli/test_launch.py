@@ -167,6 +167,28 @@ def test_a_grid_synchronises_in_a_cooperative_launch(run: Any) -> None:
     assert "what to do: a grid synchronises in a cooperative launch only: --cooperative, or cooperative=True in Python" in ended.err
 
 
+def test_clusters_are_asked_for(run: Any, tmp_path: Any) -> None:
+    text = (
+        ".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry ranks(.param .u64 out)\n{ .reg .b32 %r<3>; .reg .b64 %d<3>;\n"
+        "ld.param.u64 %d0, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %cluster_ctarank; mul.wide.u32 %d1, %r0, 4; add.u64 %d0, %d0, %d1;\n"
+        "st.global.u32 [%d0], %r1; ret; }\n"
+    )
+    source = tmp_path / "ranks.ptx"
+    source.write_text(text)
+    launch = (str(source), "ranks", "--grid", "6", "--block", "1", "--arg", "out=u32[6]:poison:out")
+    assert "0 0 0 0 0 0" in run(*launch).out
+    assert "0 1 2 0 1 2" in run(*launch, "--cluster", "3").out
+    ended = run(*launch, "--cluster", "4,1,1")
+    assert ended.status == 2 and "gridstride: the grid's x dimension is 6 blocks, which is no multiple of the cluster's 4" in ended.err
+    cases = tmp_path / "cases.json"
+    case = {"name": "c", "kernel": "ranks", "grid": [4], "block": [1], "cluster": [2, 1, 1], "args": [["buf", "u32", 4, "zeros", {"out": True}]]}
+    cases.write_text(json.dumps([case]))
+    ended = run(str(source), "--cases", str(cases), "--json", "-")
+    assert json.loads(ended.out)["cases"][0]["status"] == "ok"
+    ended = run(str(source), "--cases", str(cases), "--cluster", "2")
+    assert ended.status == 2 and "leave out --cluster" in ended.err
+
+
 def test_dynamic_shared_memory_that_was_not_given(run: Any) -> None:
     launch = ("k.cu", "dynamic", "--grid", "1", "--block", "4", "--arg", "out=i32[4]:zeros:out")
     ended = run(*launch)

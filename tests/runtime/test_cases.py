@@ -101,6 +101,7 @@ def test_file_wrong(tmp_path: Path) -> None:
         ({"kernel": 5}, "f: 'kernel' is a text, not 5"),
         ({"smem": -1}, "f (one): 'smem' is a number of bytes, not -1"),
         ({"cooperative": 1}, "f (one): 'cooperative' is true or false, not 1"),
+        ({"cluster": [1, 2, 3, 4]}, "f (one): the cluster must have one to three dimensions, not 4: [1, 2, 3, 4]"),
         ({"smem": 1.5}, "f (one): 'smem' is a number of bytes, not 1.5"),
         ({"args": {}}, "f (one): 'args' is a list, not an object"),
         ({"color": 1}, "f: unknown field 'color'; a case has name, kernel, grid, block, args, smem, cooperative, cluster"),
