@@ -71,19 +71,20 @@ class Kernel:
 def kernels() -> tuple[Kernel, ...]:
     """Every kernel of the truth set that has a launch."""
     found = []
-    for file, cases in (("kernels.ptx", "cases.json"), ("bugs.ptx", "bug_cases.json")):
+    for file, cases in (("kernels.ptx", "cases.json"), ("bugs.ptx", "bug_cases.json"), ("clusters/kernels.ptx", "clusters/cases.json")):
         launches: dict[str, dict[str, Any]] = {}
         for case in json.loads((TRUTH / cases).read_text()):
             launches.setdefault(case["kernel"], case)
         head: list[str] = []
         body: list[str] = []
-        name = ""
+        name, depth = "", 0
         for line in (TRUTH / file).read_text().splitlines():
             if line.startswith(".visible .entry"):
                 name, body = line.split()[2].split("(")[0], [line]
             elif name:
                 body.append(line)
-                if line == "}":
+                depth += line.count("{") - line.count("}")  # inline assembly has blocks of its own
+                if line == "}" and depth == 0:
                     found.append(Kernel(name, list(head), [b for b in body if not re.match(r"\s*(//|$)", b)], launches[name]))
                     name = ""
             elif line.startswith(("\t.file", "\t.section")):
