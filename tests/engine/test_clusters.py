@@ -164,6 +164,101 @@ def test_nothing_is_found_in_correct_kernels(name: str) -> None:
     np.testing.assert_array_equal(next(iter(result.outputs.values())), wanted(name))
 
 
+MORE = Kernels(
+    r"""
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+#include <cuda/ptx>
+namespace cg = cooperative_groups;
+namespace ptx = cuda::ptx;
+__device__ __noinline__ int deep(int n, int *s, int v) {
+    cg::cluster_group c = cg::this_cluster();
+    s[threadIdx.x] = v + n;
+    c.sync();
+    int w = c.map_shared_rank(s, (c.block_rank() + 1) % c.num_blocks())[threadIdx.x];
+    c.sync();
+    return n ? deep(n - 1, s, w) + 1 : w;
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1) recursion(int *out, int n) {
+    __shared__ int s[40];
+    if (threadIdx.x < 40) out[blockIdx.x * 40 + threadIdx.x] = deep(n, s, blockIdx.x * 100 + threadIdx.x);
+}
+extern "C" __global__ void group(int *out) {
+    __shared__ int s;
+    cg::cluster_group c = cg::this_cluster();
+    int b = blockIdx.x + gridDim.x * blockIdx.y, *p = out + 14 * (b * 32 + threadIdx.x + blockDim.x * threadIdx.y), *far = c.map_shared_rank(&s, c.num_blocks() - 1);
+    p[0] = c.num_blocks(); p[1] = c.num_threads(); p[2] = c.block_rank(); p[3] = c.thread_rank(); p[4] = c.query_shared_rank(far); p[5] = c.query_shared_rank(&s);
+    p[6] = c.dim_blocks().x; p[7] = c.dim_blocks().y; p[8] = c.dim_threads().x; p[9] = c.dim_threads().y;
+    p[10] = c.block_index().x; p[11] = c.block_index().y; p[12] = c.thread_index().x; p[13] = c.thread_index().y;
+}
+extern "C" __global__ void wrappers(const int *in, int *out) {
+    __shared__ int s[32];
+    int t = threadIdx.x, r = ptx::get_sreg_cluster_ctarank();
+    s[t] = in[blockIdx.x * 32 + t];
+    ptx::barrier_cluster_arrive(ptx::sem_release);
+    ptx::barrier_cluster_wait(ptx::sem_acquire);
+    out[blockIdx.x * 32 + t] = cg::this_cluster().map_shared_rank(s, r ^ 1)[31 - t];
+    ptx::barrier_cluster_arrive(ptx::sem_relaxed);
+    ptx::barrier_cluster_wait();
+}
+extern "C" __global__ void expected_bytes(int *out) {
+    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0) init(&bar, 32);
+    __syncthreads();
+    auto token = t == 0 ? cuda::device::barrier_arrive_tx(bar, 1, 128) : bar.arrive();
+    s[t] = 3 * t;
+    unsigned handle = (unsigned)__cvta_generic_to_shared(cuda::device::barrier_native_handle(bar));
+    asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 4;" :: "r"(handle) : "memory");
+    bar.wait(static_cast<decltype(token) &&>(token));
+    out[t] = s[t];
+}
+""",
+    arch="sm_90",
+)
+
+
+def launched(name: str, grid: Any, block: Any, cluster: Any, *arguments: Any, seed: int | None = None) -> list[npt.NDArray[Any]]:
+    """The arrays as a launch with clusters of that many blocks left them."""
+    device = MORE.device
+    arrays = [device.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    device.seed, device.threads = seed, None
+    MORE.module[name][grid, block](*arrays, cluster=cluster)
+    return [a.numpy() for a in arrays if isinstance(a, gs.Array)]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_the_cluster_meets_in_functions_that_call_themselves(seed: int | None) -> None:
+    (out,) = launched("recursion", 4, 48, None, np.zeros(160, np.int32), 3, seed=seed)
+    v = (np.arange(4)[:, None] * 100 + np.arange(40)).reshape(2, 2, 40)
+    for n in (3, 2, 1, 0):
+        v = (v + n)[:, ::-1]
+    np.testing.assert_array_equal(out.reshape(2, 2, 40), v + 3)
+
+
+@pytest.mark.parametrize("cluster", [None, 1, 2, (4, 2), (1, 4, 1)])
+def test_what_a_group_says_of_itself(cluster: Any) -> None:
+    (out,) = launched("group", (4, 4), (16, 2), cluster, np.zeros(14 * 32 * 16, np.int32))
+    cx, cy = (*np.atleast_1d(cluster or 1), 1)[:2]
+    rows = []
+    for y in range(4):
+        for x in range(4):
+            rank = x % cx + cx * (y % cy)
+            for t in range(32):
+                inside = (x % cx * 16 + t % 16, y % cy * 2 + t // 16)
+                rows.append([cx * cy, 32 * cx * cy, rank, rank * 32 + t, cx * cy - 1, rank, cx, cy, 16 * cx, 2 * cy, x % cx, y % cy, *inside])
+    np.testing.assert_array_equal(out.reshape(-1, 14), rows)
+
+
+def test_the_wrappers_of_libcuxx() -> None:
+    given = np.arange(128, dtype=np.int32) * 7
+    _, out = launched("wrappers", 4, 32, 2, given, np.zeros(128, np.int32))
+    np.testing.assert_array_equal(out.reshape(-1, 2, 32), given.reshape(-1, 2, 32)[:, ::-1, ::-1])
+    (out,) = launched("expected_bytes", 1, 32, None, np.zeros(32, np.int32))
+    np.testing.assert_array_equal(out, 3 * np.arange(32))
+
+
 def test_a_profile_counts_remote_accesses_as_shared_ones() -> None:
     with gs.profiling() as profiled:
         PROGRAM.once("ring", 8, 64, np.arange(512, dtype=np.int32), np.zeros(512, np.int32), 5)
