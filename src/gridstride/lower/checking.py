@@ -96,7 +96,7 @@ def _tell(e: Emitter, t: Target, addresses: ir.Value, space: str, values: list[i
     how |= ATOMIC if op.kind is Kind.ATOMIC else VOLATILE if op.access.ordering != "weak" else 0
     if op.kind is not Kind.LOAD:
         how |= WRITES
-    if op.kind is Kind.STORE and op.access.ordering == "weak":
+    if op.kind is Kind.STORE and op.access.ordering == "weak" and values:
         how |= VALUES_KNOWN
         for number, word in enumerate(_words(e, t, values)):
             place = e.b.gep(e.worker, [ir.Constant(I64, WORKER.offset("race_values") + 128 * number)], source_etype=I8)
