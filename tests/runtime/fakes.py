@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.array import Array
+from gridstride.runtime.storage import Storage
 
 BASE = 0x7000_0000_0000
 

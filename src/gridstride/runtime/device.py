@@ -19,7 +19,8 @@ from gridstride.errors import LaunchError, UsageError
 from gridstride.events.operations import LEGACY
 from gridstride.findings import Dim3
 from gridstride.machine.devices import DeviceSpec
-from gridstride.runtime.array import Array, Storage, host_array
+from gridstride.runtime.array import Array, host_array
+from gridstride.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from gridstride.runtime.commands import Command, Launch

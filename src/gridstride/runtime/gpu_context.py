@@ -15,7 +15,7 @@ from weakref import WeakSet
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.runtime.gpu_driver import DriverError, Gpu, checked, load_driver
 from gridstride.runtime.gpu_errors import failure
-from gridstride.runtime.simulated_queue import Health
+from gridstride.runtime.health import Health
 
 _BATCH = 64
 """After so many operations of a stream a mark is set behind them, at which what they need is let go."""

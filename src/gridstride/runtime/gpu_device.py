@@ -19,7 +19,7 @@ from gridstride.frontends.source import load_source
 from gridstride.machine.limits import check_launch
 from gridstride.observers.checks import launch_shape
 from gridstride.runtime import checking, profiling, recording
-from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.array import Array
 from gridstride.runtime.commands import Command, Fill, Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape, _checked, _extents
 from gridstride.runtime.gpu_context import GpuContext, GpuStream, retire
@@ -31,6 +31,7 @@ from gridstride.runtime.gpu_sharing import borrow, is_foreign
 from gridstride.runtime.gpu_specs import spec_of
 from gridstride.runtime.gpu_timing import Tape
 from gridstride.runtime.gpu_transfers import Move
+from gridstride.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from gridstride.runtime.graph import Replay

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import LaunchError
-from gridstride.runtime.array import Storage
 from gridstride.runtime.gpu_context import GpuContext, GpuStream
 from gridstride.runtime.gpu_driver import DriverError
 from gridstride.runtime.gpu_sharing import GpuSharing
 from gridstride.runtime.gpu_transfers import one_move
+from gridstride.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from gridstride.runtime.gpu_device import GpuDevice

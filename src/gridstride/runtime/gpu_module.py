@@ -12,13 +12,13 @@ from gridstride.errors import LaunchError, UnsupportedError
 from gridstride.frontends.resources import assemble
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.program import Program, load_program
-from gridstride.runtime.array import Storage
 from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.gpu_context import GpuContext
 from gridstride.runtime.gpu_driver import DEFAULT_DYNAMIC_SHARED, TOO_NEW, DriverError, load_image
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.parameters import KernelParameter, kernel_parameters
+from gridstride.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from gridstride.runtime.gpu_device import GpuDevice

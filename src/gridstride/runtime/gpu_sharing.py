@@ -9,9 +9,10 @@ import numpy as np
 
 from gridstride.errors import UsageError
 from gridstride.events.operations import LEGACY
-from gridstride.runtime.array import Array, Sharing
+from gridstride.runtime.array import Array
 from gridstride.runtime.commands import copy_command, fill_command
 from gridstride.runtime.gpu_dlpack import CUDA, CUDA_HOST, CUDA_MANAGED, Borrowed, capsule_of, taken
+from gridstride.runtime.storage import Sharing
 
 if TYPE_CHECKING:
     from gridstride.runtime.gpu_device import GpuDevice

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.runtime.array import Array, Storage, host_array
+from gridstride.runtime.array import Array, host_array
+from gridstride.runtime.storage import Storage
 
 _READING = frozenset(("all", "any", "argmax", "argmin", "argsort", "astype", "copy", "dot", "item", "max", "mean", "min", "prod", "std", "sum", "tobytes", "tolist", "var"))
 

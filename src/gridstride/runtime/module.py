@@ -20,7 +20,7 @@ from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
 from gridstride.machine.occupancy import Occupancy, occupancy
-from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.array import Array
 from gridstride.runtime.checking import api_call
 from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
@@ -29,6 +29,7 @@ from gridstride.runtime.lazy import Lazy
 from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.storage import Storage
 from gridstride.runtime.streams import Stream
 
 LEAST_REGISTERS = 16

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any
 
-from gridstride.runtime.array import Array, Storage
+from gridstride.runtime.array import Array
 from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.storage import Storage
 
 _MOST_ROWS = 1 << 16
 

@@ -36,15 +36,17 @@ from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.estimate import FITTED
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 from gridstride.runtime import profiling
-from gridstride.runtime.array import Array, Storage, Watcher
+from gridstride.runtime.array import Array
 from gridstride.runtime.checking import native_kinds
 from gridstride.runtime.checking import record as record_findings
 from gridstride.runtime.commands import Allocate, Command, Launch, label
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
+from gridstride.runtime.health import Health
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.output import write_standard_output
 from gridstride.runtime.parameters import kernel_parameters
-from gridstride.runtime.simulated_queue import EventMark, Health, SimulatedQueue
+from gridstride.runtime.simulated_queue import EventMark, SimulatedQueue
+from gridstride.runtime.storage import Storage, Watcher
 from gridstride.runtime.witness import LaunchInView, Witness
 
 if TYPE_CHECKING:
