@@ -8,7 +8,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,9 @@ import numpy.typing as npt
 
 from gridstride.errors import KernelFault, LaunchError, UsageError
 from gridstride.events.hazards import Ranges, ranges, runs
-from gridstride.events.operations import LEGACY, Kind
+from gridstride.events.operations import LEGACY
 from gridstride.findings import Finding
-from gridstride.frontends.source import LoadedSource, load_source
+from gridstride.frontends.source import load_source
 from gridstride.machine import launch as engine
 from gridstride.machine.clusters import check_cooperative, cluster_of
 from gridstride.machine.detectors import race_planes
@@ -30,7 +29,6 @@ from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.orders import Order
-from gridstride.machine.program import Program, load_program
 from gridstride.observers.checks import launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.estimate import FITTED
@@ -39,14 +37,15 @@ from gridstride.runtime import profiling
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import native_kinds
 from gridstride.runtime.checking import record as record_findings
-from gridstride.runtime.commands import Allocate, Command, Launch, label
+from gridstride.runtime.commands import Allocate, Command, Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape
 from gridstride.runtime.health import Health
-from gridstride.runtime.module import Kernel, Module
+from gridstride.runtime.module import Kernel
 from gridstride.runtime.output import write_standard_output
-from gridstride.runtime.parameters import kernel_parameters
+from gridstride.runtime.simulated_memory import ArenaBytes, HostWatcher
+from gridstride.runtime.simulated_module import SimulatedModule
 from gridstride.runtime.simulated_queue import EventMark, SimulatedQueue
-from gridstride.runtime.storage import Storage, Watcher
+from gridstride.runtime.storage import Storage
 from gridstride.runtime.witness import LaunchInView, Witness
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Simulator(Device):
         self._unused: deque[Allocation] = deque()
         self._witness = Witness(self.memory)
         self._queue = SimulatedQueue(self)
-        self._watcher = _Watcher(self._queue, self._witness)
+        self._watcher = HostWatcher(self._queue, self._witness)
         self._pinned: dict[int, int] = {}  # address → bytes
         self._said = weakref.finalize(self, _tell_unobserved, self._queue.health)
 
@@ -97,6 +96,18 @@ class Simulator(Device):
         text = source if isinstance(source, str) else Path(fspath(source))
         return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
 
+    def another(self) -> Simulator:
+        """A device like this one with memory of its own."""
+        return Simulator(
+            self.spec,
+            seed=self.seed,
+            threads=self.threads,
+            budget=self.budget,
+            lockstep=self.lockstep,
+            blocking=self.blocking,
+            per_thread_default=self.per_thread_default,
+        )
+
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, name: str | None = None) -> Storage:
@@ -105,7 +116,7 @@ class Simulator(Device):
         allocation = self.memory.allocate(nbytes, name=name or "")
         # The garbage collector may end an array at any moment, in the middle of an allocation too: it only leaves a note here.
         note = self._unused.append
-        storage = Storage(self, _Bytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
+        storage = Storage(self, ArenaBytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
         storage.watcher = self._watcher
         return storage
 
@@ -355,38 +366,6 @@ class Simulator(Device):
         )
 
 
-class SimulatedModule(Module):
-    """A module whose program runs on the simulator."""
-
-    device: Simulator
-
-    def __init__(self, device: Simulator, source: LoadedSource, program: Program | None = None) -> None:
-        super().__init__(device, source)
-        names = {source.names.display(entry): entry for entry in source.names.entries}
-        self.program = program or load_program(source.ptx, file_names=source.files, entry_names=names)
-
-    @cached_property
-    def variables(self) -> Mapping[str, Storage]:
-        memory = self.device.memory
-        placed = self.program.globals(memory)
-        return {name: Storage(self.device, _Bytes(memory), variable.address, variable.size, name) for name, variable in placed.items()}
-
-    def fresh(self) -> SimulatedModule:
-        old = self.device
-        device = Simulator(
-            old.spec, seed=old.seed, threads=old.threads, budget=old.budget, lockstep=old.lockstep, blocking=old.blocking
-        )
-        return SimulatedModule(device, self.source, self.program)
-
-    def _make(self, entry: str) -> Kernel:
-        layout = self.program.entries[entry]
-        parameters = kernel_parameters(entry, self.source, self.program)
-        return Kernel(self, entry, parameters, layout.parameter_bytes, static_shared=layout.static_shared, max_threads=layout.max_threads)
-
-    def _with_source(self, source: LoadedSource) -> SimulatedModule:
-        return SimulatedModule(self.device, source)
-
-
 def _in_the_sources_words(fault: KernelFault, kernel: Kernel) -> KernelFault:
     """The fault with the kernel's name as people write it in place of the compiler's."""
     found = replace(fault.fault, kernel=kernel.name) if isinstance(fault.fault, Finding) else fault.fault
@@ -395,45 +374,7 @@ def _in_the_sources_words(fault: KernelFault, kernel: Kernel) -> KernelFault:
     return told
 
 
-class _Watcher(Watcher):
-    """What the host does with a simulator's arrays outside of streams, for its queue and for its witness."""
-
-    def __init__(self, queue: SimulatedQueue, witness: Witness) -> None:
-        self._queue = queue
-        self._witness = witness
-
-    def begins(self) -> None:
-        self._queue.require_outside_streams()
-
-    def host_reads(self, array: Array) -> None:
-        self._queue.outside_streams(f"the copy of {label(array)} to the host", array, kind=Kind.TO_HOST)
-        self._witness.host_reads(array)
-
-    def host_wrote(self, array: Array) -> None:
-        self._queue.outside_streams(f"the copy to {label(array)}", array, kind=Kind.TO_DEVICE)
-
-    def copied(self, destination: Array, source: Array) -> None:
-        self._queue.outside_streams(f"the copy of {label(source)} to {label(destination)}", destination, kind=Kind.ON_DEVICE, source=source)
-
-    def filled(self, array: Array) -> None:
-        self._queue.outside_streams(f"the fill of {label(array)}", array, kind=Kind.FILL)
-
-
 def _tell_unobserved(health: Health) -> None:
     """A fault that no call has told of must not be lost with its device."""
     if health.unobserved is not None:
         print(f"gridstride: a kernel was stopped, and the program never waited for it: {health.unobserved}", file=sys.stderr)
-
-
-class _Bytes:
-    """The simulator's memory as arrays see it."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    def read(self, address: int, size: int) -> npt.NDArray[np.uint8]:
-        return self._memory.bytes_view(address, size)
-
-    def write(self, address: int, data: npt.NDArray[np.uint8]) -> None:
-        self._memory.bytes_view(address, data.size)[...] = data
-        self._memory.mark_written(address, data.size)
