@@ -93,7 +93,8 @@ def test_folder(photo: Path, tmp_path: Path) -> None:
 def test_failed_verification_ends_with_1_and_names_the_stages(
     photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reference, "GAUSSIAN", (0.06, 0.25, 0.38, 0.25, 0.06))  # not what the kernels compute
+    wrong = (0.06, 0.25, 0.38, 0.25, 0.06)  # not what the kernels compute
+    monkeypatch.setattr(reference, "weights_of", lambda parameters, image: np.array(wrong, image.dtype))
     assert call(photo, "-o", tmp_path / "out", "--json", tmp_path / "r.json") == 1
     shown = capsys.readouterr()
     assert shown.err == f"gridstride: {photo}: blur rows, blur columns, sobel, edges and histogram differ from the reference\n"

@@ -198,8 +198,8 @@ def test_folder_without_images_wrong(tmp_path: Path) -> None:
 def test_written_png_is_read_back_and_leaves_nothing_else(tmp_path: Path) -> None:
     expected = random_image(17, 33)
     target = tmp_path / "deep" / "er" / "a.png"
-    images.write_png(target, expected)
-    images.write_png(target, expected)  # over an older one
+    images.write_grey(target, expected)
+    images.write_grey(target, expected)  # over an older one
     np.testing.assert_array_equal(images.read_image(target), expected)
     assert list(target.parent.iterdir()) == [target]
 
@@ -207,7 +207,7 @@ def test_written_png_is_read_back_and_leaves_nothing_else(tmp_path: Path) -> Non
 def test_unwritable_target_wrong(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UsageError, match=r"^cannot write .*a\.png: "):
-        images.write_png(tmp_path / "file" / "a.png", random_image(2, 2))
+        images.write_grey(tmp_path / "file" / "a.png", random_image(2, 2))
 
 
 def test_failed_writing_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_failed_writing_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Image.Image, "save", full)
     with pytest.raises(UsageError, match=r"cannot write .*a\.png: No space left on device"):
-        images.write_png(target, random_image(2, 2))
+        images.write_grey(target, random_image(2, 2))
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridstride.pipeline import reference
+from gridstride.pipeline.parameters import WEIGHTS_OF_SIGMA_ONE
 from pipeline import cases
 
 MEASURED = json.loads((Path(__file__).parent / "edges_h200.json").read_text())
@@ -39,7 +40,7 @@ def test_float32_reference_agrees_with_float64(bits: int) -> None:
 
 def test_weights_sum_to_one() -> None:
     assert sum(map(Decimal, ("0.299", "0.587", "0.114"))) == 1 and sum(map(Decimal, map(str, reference.LUMA))) == 1
-    assert sum(map(Decimal, map(str, reference.GAUSSIAN))) == 1
+    assert sum(map(Decimal, map(str, WEIGHTS_OF_SIGMA_ONE))) == 1
 
 
 @pytest.mark.parametrize(("pixel", "grey"), [((255, 0, 0), 76.245), ((0, 255, 0), 149.685), ((0, 0, 255), 29.07), ((255, 255, 255), 255.0)])
@@ -59,7 +60,7 @@ def test_blur_agrees_with_scipy(shape: tuple[int, int]) -> None:
     ndimage = pytest.importorskip("scipy.ndimage")
     image = np.random.default_rng(3).uniform(0, 255, shape)
     ours = reference.blur_columns(reference.blur_rows(image))
-    weights = np.array(reference.GAUSSIAN)
+    weights = np.array(WEIGHTS_OF_SIGMA_ONE)
     for axis in (1, 0):
         image = ndimage.correlate1d(image, weights, axis, mode="nearest")
     np.testing.assert_allclose(ours, image, rtol=0, atol=1e-10)
@@ -70,7 +71,7 @@ def test_weights_are_a_gaussian_of_sigma_one_averaged_over_each_pixel() -> None:
         return math.erf(x / math.sqrt(2)) / 2
 
     averages = [below(tap + 0.5) - below(tap - 0.5) for tap in range(-2, 3)]
-    assert [round(average / sum(averages), 5) for average in averages] == list(reference.GAUSSIAN)
+    assert [round(average / sum(averages), 5) for average in averages] == list(WEIGHTS_OF_SIGMA_ONE)
 
 
 def test_blur_is_near_scipys_gaussian() -> None:
@@ -79,7 +80,7 @@ def test_blur_is_near_scipys_gaussian() -> None:
     image = np.random.default_rng(4).uniform(0, 255, (40, 50))
     theirs = ndimage.gaussian_filter(image, 1, radius=2, mode="nearest")
     sampled = np.exp(-0.5 * np.arange(-2.0, 3.0) ** 2)
-    bound = 255 * 2 * np.abs(np.array(reference.GAUSSIAN) - sampled / sampled.sum()).sum()
+    bound = 255 * 2 * np.abs(np.array(WEIGHTS_OF_SIGMA_ONE) - sampled / sampled.sum()).sum()
     assert np.abs(reference.blur_columns(reference.blur_rows(image)) - theirs).max() < bound < 16
 
 
@@ -97,7 +98,7 @@ def test_blur_is_not_the_wrong_one_that_clamps_the_outer_taps_only() -> None:
     x, last = np.arange(6), 5
     outer_left, outer_right = np.maximum(x - 2, 0), np.minimum(x + 2, last)
     taps = (outer_left, outer_left + 1, x, outer_right - 1, outer_right)
-    wrong = sum(weight * row[:, tap] for weight, tap in zip(reference.GAUSSIAN, taps, strict=True))
+    wrong = sum(weight * row[:, tap] for weight, tap in zip(WEIGHTS_OF_SIGMA_ONE, taps, strict=True))
     right = reference.blur_rows(row)
     # At column 0 the tap one to the left is column 0, not 1: by hand, 0.24477 + 0 of the bright pixel.
     np.testing.assert_allclose(right[0, :2], [24.477, 38.774], atol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 
 import gridstride as gs
 from gridstride.errors import UsageError
-from gridstride.pipeline import EdgePipeline, edges, reference, stages
+from gridstride.pipeline import EdgePipeline, edges, reference, results, stages
 from gridstride.pipeline.verify import verify
 from pipeline import cases
 
@@ -35,7 +35,7 @@ def test_every_stage_has_the_bits_of_an_h200(pipeline: EdgePipeline, height: int
 def test_verification_passes_and_finds_no_differing_bit(pipeline: EdgePipeline, height: int, width: int, bits: int) -> None:
     image = cases.image(height, width, 3, bits)
     checks = verify(image, pipeline.run(image).result)
-    assert [check.stage for check in checks] == list(stages.STAGES)
+    assert [check.stage for check in checks] == list(results.STAGES)
     assert all(check.passed and check.differing == 0 for check in checks)
 
 
@@ -110,7 +110,7 @@ def test_verification_notices_each_stage_that_is_wrong(pipeline: EdgePipeline) -
         array = getattr(result, field)
         array.flat[array.size // 2] += 1
         failed = [check.stage for check in verify(image, result) if not check.passed]
-        assert failed == [stages.STAGES[min(position, 4)]]
+        assert failed == [results.STAGES[min(position, 4)]]
 
 
 def test_verification_fails_for_a_nan(pipeline: EdgePipeline) -> None:

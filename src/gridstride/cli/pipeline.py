@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -19,9 +19,12 @@ from gridstride.cli import options
 from gridstride.cli.running import STANDARD_OUTPUT
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
-from gridstride.pipeline.stages import EdgePipeline
+from gridstride.pipeline.implementations import IMPLEMENTATIONS, EdgePipeline, require_known
+from gridstride.pipeline.parameters import DEFAULT, Parameters
 
 VERIFICATION_FAILED = 1
+DEPTHS = {"8": 8, "16": 16}
+"""Depths that are numbers, by how they are written."""
 
 
 def command(
@@ -33,6 +36,16 @@ def command(
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Take the photograph that comes with Gridstride.")] = False,
+    sigma: Annotated[float, typer.Option(metavar="S", help="Sigma of the Gaussian blur, in pixels.")] = DEFAULT.sigma,
+    radius: Annotated[int | None, typer.Option(metavar="R", help="Pixels it reaches to each side; at least 2 sigma if not given.")] = None,
+    border: Annotated[str, typer.Option(metavar="B", help="Beyond the border: replicate, reflect or constant.")] = DEFAULT.border,
+    border_value: Annotated[float, typer.Option(metavar="V", help="The constant border's value, from 0 to 255.")] = DEFAULT.border_value,
+    stage: Annotated[
+        str, typer.Option(metavar="STAGE", help="What is written: grey, blurred_rows, blurred, magnitude (the edges) or thresholded.")
+    ] = DEFAULT.output,
+    depth: Annotated[str, typer.Option(metavar="BITS", help="Of what is written: 8, 16 or float (as TIFF).")] = str(DEFAULT.depth),
+    threshold: Annotated[float, typer.Option(metavar="T", help="Magnitude from which thresholded edges count.")] = DEFAULT.threshold,
+    impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
     """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
 
@@ -41,11 +54,14 @@ def command(
     tables = options.console()
     if json_file == STANDARD_OUTPUT:
         tables.quiet = True  # the document alone goes there
-    status = run(images or [], output, gs.device(device, threads=threads), json_file, demo, tables, Console(stderr=True))
+    chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
+    require_known(impl)
+    pipeline = EdgePipeline(gs.device(device, threads=threads), chosen, impl)
+    status = run(images or [], output, pipeline, json_file, demo, tables, Console(stderr=True))
     raise typer.Exit(status)
 
 
-def run(inputs: list[Path], output: Path, device: gs.Device, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
+def run(inputs: list[Path], output: Path, pipeline: EdgePipeline, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
     """The command without its parsing; returns the exit status, the highest of those of all images.
 
     Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.
@@ -55,8 +71,7 @@ def run(inputs: list[Path], output: Path, device: gs.Device, json_file: Path | N
             inputs = [*inputs, stack.enter_context(batch.demo_photograph())]
         if not inputs:
             raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
-        tasks = batch.plan(inputs, output)
-        edge_pipeline = EdgePipeline(device)
+        tasks = batch.plan(inputs, output, pipeline.parameters.ending)
         status = 0
         entries: list[dict[str, Any]] = []
         prepared: set[str] = set()
@@ -65,21 +80,21 @@ def run(inputs: list[Path], output: Path, device: gs.Device, json_file: Path | N
         for number, task in enumerate(tasks):
             progress.update(shown, completed=number, description=escape(task.source.name))
             try:
-                report = batch.process(task, edge_pipeline, prepared)
+                report = batch.process(task, pipeline, prepared)
             except GridstrideError as error:
                 _complain(errors, error)
                 entries.append(batch.failure_as_json(task, error))
                 status = max(status, error.exit_status)
                 continue
-            _show(console, report, str(device))
+            _show(console, report, str(pipeline.device))
             entries.append(report.as_json())
             if not report.passed:
                 status = max(status, VERIFICATION_FAILED)
                 _complain(errors, f"{task.source}: {', '.join(c.stage for c in report.checks if not c.passed)} differ from the reference")
     if json_file == STANDARD_OUTPUT:
-        options.print_json(batch.json_text(str(device), entries))
+        options.print_json(batch.json_text(str(pipeline.device), entries))
     elif json_file is not None:
-        batch.write_json(json_file, str(device), entries)
+        batch.write_json(json_file, str(pipeline.device), entries)
     return status
 
 
@@ -105,20 +120,21 @@ def _show(console: Console, report: batch.ImageReport, device: str) -> None:
     table.add_column("Stage", no_wrap=True)
     for heading in ("Max error", "Tolerance", "Verdict", "Time", "Mpixel/s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for stage, check in zip(report.stages, report.checks, strict=True):
+    for check, launch in report.checked_launches:
         verdict = Text("ok", "green") if check.passed else Text("FAILED", "bold red")
         tolerance = "exact" if check.tolerance == 0 else f"{check.tolerance:.2e}"
-        rate = f"{pixels / stage.seconds / 1e6:,.1f}"
-        table.add_row(stage.stage, _number(check.max_error), tolerance, verdict, _milliseconds(stage.seconds), rate)
+        time, rate = ("", "") if launch is None else (_milliseconds(launch.seconds), f"{pixels / launch.seconds / 1e6:,.1f}")
+        table.add_row(check.stage, _number(check.max_error), tolerance, verdict, time, rate)
     total = sum(stage.seconds for stage in report.stages)
     table.add_section()
     table.add_row("all stages", "", "", "", _milliseconds(total), f"{pixels / total / 1e6:,.1f}")
     console.print(table)
     prepared = f"machine code {_milliseconds(report.prepare_seconds)}, " if report.prepare_seconds else ""
     timings = f"{prepared}reading {_milliseconds(report.read_seconds)}, checking {_milliseconds(report.verify_seconds)}"
-    console.print("Errors on the scale of 0 to 255, against NumPy in float64; the last stage must equal NumPy in float32 exactly.")
+    console.print("Errors on the scale of 0 to 255, against NumPy in float64; what is exact must equal NumPy in float32.")
     console.print(Text(f"Beside the stages: {timings}."))
-    console.print(Text(f"Edges: {report.task.target}"), soft_wrap=True)
+    written = "Edges" if report.written == DEFAULT.output else report.written.replace("_", " ").capitalize()
+    console.print(Text(f"{written}: {report.task.target}"), soft_wrap=True)
 
 
 def _number(error: float) -> str:

@@ -3,6 +3,8 @@
 `edges(image)` does it for one array; `gridstride pipeline` for files.
 """
 
-from gridstride.pipeline.stages import EdgePipeline, EdgeResult, PipelineRun, StageRun, edges
+from gridstride.pipeline.implementations import IMPLEMENTATIONS, EdgePipeline, edges
+from gridstride.pipeline.parameters import Parameters
+from gridstride.pipeline.results import EdgeResult, PipelineRun, StageRun
 
-__all__ = ["EdgePipeline", "EdgeResult", "PipelineRun", "StageRun", "edges"]
+__all__ = ["IMPLEMENTATIONS", "EdgePipeline", "EdgeResult", "Parameters", "PipelineRun", "StageRun", "edges"]

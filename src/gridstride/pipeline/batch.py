@@ -15,11 +15,10 @@ from typing import Any
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import images
 from gridstride.pipeline.images import Samples
-from gridstride.pipeline.stages import EdgePipeline, EdgeResult, StageRun
+from gridstride.pipeline.implementations import EdgePipeline
+from gridstride.pipeline.parameters import DEFAULT
+from gridstride.pipeline.results import EdgeResult, StageRun
 from gridstride.pipeline.verify import StageCheck, verify
-
-ENDING = "-edges.png"
-"""What the name of an edge image ends with."""
 
 _LAYOUTS = {1: "grey", 3: "RGB", 4: "RGBA"}
 
@@ -44,6 +43,8 @@ class ImageReport:
     stages: tuple[StageRun, ...]
     checks: tuple[StageCheck, ...]
     result: EdgeResult
+    impl: str
+    written: str
     read_seconds: float
     prepare_seconds: float
     verify_seconds: float
@@ -51,6 +52,12 @@ class ImageReport:
     @property
     def passed(self) -> bool:
         return all(check.passed for check in self.checks)
+
+    @property
+    def checked_launches(self) -> list[tuple[StageCheck, StageRun | None]]:
+        """Each check with the launch that it judges; None where an earlier launch made that, too."""
+        launches = {run.stage: run for run in self.stages}
+        return [(check, launches.get(check.stage)) for check in self.checks]
 
     @property
     def layout(self) -> str:
@@ -63,6 +70,7 @@ class ImageReport:
         return {
             "image": str(self.task.source),
             "output": str(self.task.target),
+            "implementation": self.impl,
             "status": "ok" if self.passed else "failed",
             "error": None,
             "width": self.width,
@@ -72,18 +80,18 @@ class ImageReport:
             "seconds": {"read": self.read_seconds, "prepare": self.prepare_seconds, "verify": self.verify_seconds},
             "stages": [
                 {
-                    "stage": run.stage,
-                    "kernel": run.kernel,
-                    "grid": list(run.grid),
-                    "block": list(run.block),
+                    "stage": check.stage,
+                    "kernel": None if run is None else run.kernel,
+                    "grid": None if run is None else list(run.grid),
+                    "block": None if run is None else list(run.block),
                     "max_error": check.max_error if math.isfinite(check.max_error) else None,
                     "tolerance": check.tolerance,
                     "differing_from_float32": check.differing,
                     "passed": check.passed,
-                    "seconds": run.seconds,
-                    "pixels_per_second": pixels / run.seconds,
+                    "seconds": None if run is None else run.seconds,
+                    "pixels_per_second": None if run is None else pixels / run.seconds,
                 }
-                for run, check in zip(self.stages, self.checks, strict=True)
+                for check, run in self.checked_launches
             ],
             "histogram": self.result.histogram.tolist(),
         }
@@ -111,11 +119,11 @@ def demo_photograph() -> AbstractContextManager[Path]:
     return as_file(files("gridstride.pipeline") / "photographs" / "dandelion.jpg")
 
 
-def plan(inputs: Sequence[Path], output: Path) -> list[Task]:
+def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> list[Task]:
     """The images named by `inputs` (files, and folders for the images in them), each with the file for its edges.
 
-    `output` is a PNG file if it ends in .png and one image is asked for by name, and a folder otherwise: there `photo.jpg` becomes
-    `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and then `photo.jpg-2-edges.png`.
+    `output` is an image file if it ends as `ending` does (.png, say) and one image is asked for by name, and a folder otherwise: there
+    `photo.jpg` becomes `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and then `photo.jpg-2-edges.png`.
     Raises `UsageError` where a folder holds no images, or `output` cannot hold the results.
     """
     sources: list[Path] = []
@@ -125,18 +133,19 @@ def plan(inputs: Sequence[Path], output: Path) -> list[Task]:
             continue
         found = images.images_in(path)
         if output.is_dir() and path.samefile(output):  # results of an earlier run are no new images
-            found = [file for file in found if not file.name.endswith(ENDING)]
+            found = [file for file in found if not file.name.endswith(ending)]
         sources += found
-    suffix = output.suffix.lower()
+    suffix, written = output.suffix.lower(), Path(ending).suffix
     if not output.is_dir() and suffix in images.SUFFIXES:
-        if suffix != ".png":
-            raise UsageError(f"edges are written as PNG: name the output {output.with_suffix('.png')}, or a folder")
+        if suffix != written:
+            as_what = "edges are written as PNG" if written == ".png" else "floats are written as TIFF"
+            raise UsageError(f"{as_what}: name the output {output.with_suffix(written)}, or a folder")
         if len(inputs) > 1 or inputs[0].is_dir():
             raise UsageError(f"{output} is one file, but several images were asked for: name a folder")
         return [Task(sources[0], output)]
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, but neither a PNG nor a folder that could hold the edges")
-    return [Task(source, output / name) for source, name in zip(sources, _names(sources), strict=True)]
+    return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending), strict=True)]
 
 
 def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageReport:
@@ -150,9 +159,9 @@ def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageRepo
     prepare = _prepare(image, pipeline, prepared)
     run = pipeline.run(image)
     start = time.perf_counter()
-    checks = verify(image, run.result)
+    checks = verify(image, run.result, pipeline.parameters)
     verify_seconds = time.perf_counter() - start
-    images.write_png(task.target, run.result.edges)
+    images.write_grey(task.target, run.result.output)
     return ImageReport(
         task=task,
         height=image.shape[0],
@@ -162,6 +171,8 @@ def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageRepo
         stages=run.stages,
         checks=checks,
         result=run.result,
+        impl=pipeline.impl,
+        written=pipeline.parameters.output,
         read_seconds=read,
         prepare_seconds=prepare,
         verify_seconds=verify_seconds,
@@ -182,7 +193,7 @@ def _channels(image: Samples) -> int:
     return image.shape[2] if image.ndim == 3 else 1
 
 
-def _names(sources: Sequence[Path]) -> Iterable[str]:
+def _names(sources: Sequence[Path], ending: str) -> Iterable[str]:
     """A file name of its own for the edges of each image."""
     stems = [source.stem.lower() for source in sources]
     taken: set[str] = set()
@@ -193,4 +204,4 @@ def _names(sources: Sequence[Path]) -> Iterable[str]:
             number += 1
             name = f"{base}-{number}"
         taken.add(name.lower())
-        yield name + ENDING
+        yield name + ending

@@ -6,6 +6,7 @@ once for the upper and once for the lower bytes (its unpackers for the two byte 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -79,10 +80,16 @@ def images_in(folder: Path) -> list[Path]:
     return found
 
 
-def write_png(path: Path, image: npt.NDArray[np.uint8]) -> None:
-    """Write a grey 8-bit image as PNG, whole or not at all. Raises `UsageError` where it cannot be written."""
-    pillow = _pillow()
-    write_whole(path, lambda file: pillow.fromarray(image).save(file, format="PNG"))
+def write_grey(path: Path, image: npt.NDArray[Any]) -> None:
+    """Write a grey image, whole or not at all: 8 or 16 bits as PNG, floats as TIFF. Raises `UsageError` where it cannot be written."""
+    write_whole(path, lambda file: file.write(encoded(image)))
+
+
+def encoded(image: npt.NDArray[Any]) -> bytes:
+    """The file of a grey image: 8 or 16 bits as PNG, floats as TIFF."""
+    file = io.BytesIO()
+    _pillow().fromarray(image).save(file, format="TIFF" if image.dtype == np.float32 else "PNG")
+    return file.getvalue()
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:

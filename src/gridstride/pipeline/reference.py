@@ -6,15 +6,18 @@ The same code serves two purposes, chosen by `dtype`:
   histogram must equal a device's exactly.
 - `numpy.float64` is the accurate reference: a device's float stages must agree with it within `TOLERANCE`.
 
-Borders are made by padding with copies of the border pixels, which is what clamping each tap's index by itself means.
+Borders are made by padding: with copies of the border pixels that is what clamping each tap's index by itself means.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gridstride.pipeline.parameters import DEFAULT, Depth, Parameters
 
 FULL_SCALE = 255.0
 TOLERANCE = 1e-4 * FULL_SCALE
@@ -22,9 +25,6 @@ TOLERANCE = 1e-4 * FULL_SCALE
 
 LUMA = (0.299, 0.587, 0.114)
 """Weights of red, green and blue (ITU-R BT.601)."""
-
-GAUSSIAN = (0.06136, 0.24477, 0.38774, 0.24477, 0.06136)
-"""Five taps of a Gaussian of sigma 1; their sum is 1."""
 
 Floats = npt.NDArray[np.floating]
 FloatType = type[np.float32] | type[np.float64]
@@ -40,16 +40,24 @@ class ReferenceStages:
     magnitude: Floats
     edges: npt.NDArray[np.uint8]
     histogram: npt.NDArray[np.uint32]
+    output: npt.NDArray[Any]
 
 
-def run(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32) -> ReferenceStages:
+def run(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32, parameters: Parameters = DEFAULT) -> ReferenceStages:
     """All stages for `image`, of shape (height, width) or (height, width, channels) with 1, 3 or 4 channels."""
     grey = to_grey(image, dtype)
-    rows = blur_rows(grey)
-    blurred = blur_columns(rows)
-    magnitude = sobel(blurred)
+    rows = blur_rows(grey, parameters)
+    blurred = blur_columns(rows, parameters)
+    magnitude = sobel(blurred, parameters)
     edges = to_eight_bits(magnitude)
-    return ReferenceStages(grey, rows, blurred, magnitude, edges, histogram_of(edges))
+    if parameters.plain:
+        output: npt.NDArray[Any] = edges
+    elif parameters.output == "thresholded":
+        output = in_depth(np.where(magnitude >= dtype(parameters.threshold), dtype(255), dtype(0)), parameters.depth)
+    else:
+        chosen = {"grey": grey, "blurred_rows": rows, "blurred": blurred, "magnitude": magnitude}[parameters.output]
+        output = in_depth(chosen, parameters.depth)
+    return ReferenceStages(grey, rows, blurred, magnitude, edges, histogram_of(edges), output)
 
 
 def to_grey(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32) -> Floats:
@@ -65,31 +73,44 @@ def to_grey(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatT
     return grey
 
 
-def blur_rows(image: Floats) -> Floats:
-    """Gaussian blur of each row over five columns; the taps are added from left to right."""
+def blur_rows(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
+    """Gaussian blur of each row; the taps are added from left to right."""
     width = image.shape[1]
-    padded = np.pad(image, ((0, 0), (2, 2)), mode="edge")
-    weights = np.array(GAUSSIAN, image.dtype)
+    padded = _padded(image, 0, parameters.reach, parameters)
+    weights = weights_of(parameters, image)
     total: Floats = weights[0] * padded[:, :width]
-    for tap in range(1, 5):
+    for tap in range(1, len(weights)):
         total += weights[tap] * padded[:, tap : tap + width]
     return total
 
 
-def blur_columns(image: Floats) -> Floats:
-    """Gaussian blur of each column over five rows; the taps are added from top to bottom."""
+def blur_columns(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
+    """Gaussian blur of each column; the taps are added from top to bottom."""
     height = image.shape[0]
-    padded = np.pad(image, ((2, 2), (0, 0)), mode="edge")
-    weights = np.array(GAUSSIAN, image.dtype)
+    padded = _padded(image, parameters.reach, 0, parameters)
+    weights = weights_of(parameters, image)
     total: Floats = weights[0] * padded[:height]
-    for tap in range(1, 5):
+    for tap in range(1, len(weights)):
         total += weights[tap] * padded[tap : tap + height]
     return total
 
 
-def sobel(image: Floats) -> Floats:
+def weights_of(parameters: Parameters, image: Floats) -> Floats:
+    """The weights of the blur, in the precision of the image."""
+    return np.array(parameters.weights, image.dtype)
+
+
+def _padded(image: Floats, rows: int, columns: int, parameters: Parameters) -> Floats:
+    """The image with what stands beyond its border, `rows` above and below, `columns` to both sides."""
+    around = ((rows, rows), (columns, columns))
+    if parameters.border == "constant":
+        return np.pad(image, around, mode="constant", constant_values=np.float32(parameters.border_value))
+    return np.pad(image, around, mode="edge" if parameters.border == "replicate" else "symmetric")
+
+
+def sobel(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
     """Length of the Sobel gradient: gx is the right column (1 2 1) minus the left, gy the bottom row minus the top."""
-    padded = np.pad(image, 1, mode="edge")
+    padded = _padded(image, 1, 1, parameters)
     north, middle, south = padded[:-2], padded[1:-1], padded[2:]
     two = image.dtype.type(2)
 
@@ -107,11 +128,25 @@ def sobel(image: Floats) -> Floats:
     return np.sqrt(across * across + down * down)
 
 
-def to_eight_bits(magnitude: Floats) -> npt.NDArray[np.uint8]:
-    """Rounded half up, saturated at 255. The fraction is exact, so 0.49999997 stays 0, which floor(x + 0.5) would not give."""
-    limited = np.minimum(magnitude, magnitude.dtype.type(255))
+def to_eight_bits(values: Floats) -> npt.NDArray[np.uint8]:
+    """Rounded half up, saturated at 255."""
+    return _rounded(values, 255).astype(np.uint8)
+
+
+def in_depth(values: Floats, depth: Depth) -> npt.NDArray[Any]:
+    """A stage as an output: 8 bits, 16 bits (255 becomes 65535), or as it is."""
+    if depth == "float":
+        return values
+    if depth == 8:
+        return to_eight_bits(values)
+    return _rounded(values * values.dtype.type(257), 65535).astype(np.uint16)
+
+
+def _rounded(values: Floats, most: int) -> npt.NDArray[np.uint32]:
+    """Half is rounded up. The fraction is exact, so 0.49999997 becomes 0, which floor(x + 0.5) would not give."""
+    limited = np.minimum(values, values.dtype.type(most))
     whole = np.floor(limited)
-    return whole.astype(np.uint8) + (limited - whole >= 0.5).astype(np.uint8)
+    return whole.astype(np.uint32) + (limited - whole >= 0.5)
 
 
 def histogram_of(edges: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from gridstride.pipeline import reference
 from gridstride.pipeline.images import Samples
-from gridstride.pipeline.stages import STAGES, EdgeResult
+from gridstride.pipeline.parameters import DEFAULT, Parameters
+from gridstride.pipeline.results import CONVERSION, STAGE_OF, STAGES, EdgeResult
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class StageCheck:
     """The verdict on one stage.
 
     max_error: largest difference from the reference: float64 for the float stages, on the scale of 0 to 255; the float32
-    reference of the same operation order for the 8-bit edges (in levels) and the histogram (in pixels).
+    reference of the same operation order for the 8-bit edges (in levels), the histogram (in pixels) and the output.
     tolerance: what `max_error` may reach. differing: values whose bits are not those of the float32 reference, as a fact beside
     the verdict.
     """
@@ -33,22 +34,20 @@ class StageCheck:
         return self.max_error <= self.tolerance  # false for a NaN, too
 
 
-def verify(image: Samples, result: EdgeResult) -> tuple[StageCheck, ...]:
-    """One check for each of `stages.STAGES`."""
-    single = reference.run(image, np.float32)
-    double = reference.run(image, np.float64)
-    grey, rows, columns, sobel, last = STAGES
-    edges_and_histogram = (
-        StageCheck(last, _largest(result.edges, single.edges), 0.0, _unequal(result.edges, single.edges)),
-        StageCheck(last, _largest(result.histogram, single.histogram), 0.0, _unequal(result.histogram, single.histogram)),
-    )
-    return (
-        _float_stage(grey, result.grey, single.grey, double.grey),
-        _float_stage(rows, result.blurred_rows, single.blurred_rows, double.blurred_rows),
-        _float_stage(columns, result.blurred, single.blurred, double.blurred),
-        _float_stage(sobel, result.magnitude, single.magnitude, double.magnitude),
-        max(edges_and_histogram, key=lambda check: check.max_error),
-    )
+def verify(image: Samples, result: EdgeResult, parameters: Parameters = DEFAULT) -> tuple[StageCheck, ...]:
+    """One check for each of `STAGES` that the result holds, and one for the output where that is not the edges."""
+    single = reference.run(image, np.float32, parameters)
+    double = reference.run(image, np.float64, parameters)
+    checks = [_float_stage(STAGE_OF[name], got, getattr(single, name), getattr(double, name)) for name, got in result.floats.items()]
+    edges_and_histogram = (_exact(STAGES[-1], result.edges, single.edges), _exact(STAGES[-1], result.histogram, single.histogram))
+    checks.append(max(edges_and_histogram, key=lambda check: check.max_error))
+    if not parameters.plain:
+        checks.append(_exact(CONVERSION, result.output, single.output))
+    return tuple(checks)
+
+
+def _exact(stage: str, got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> StageCheck:
+    return StageCheck(stage, _largest(got, expected), 0.0, _unequal(got, expected))
 
 
 def _float_stage(stage: str, got: npt.NDArray[Any], single: npt.NDArray[Any], double: npt.NDArray[Any]) -> StageCheck:

@@ -1,0 +1,101 @@
+"""A frame: device memory for images of one shape and type, and the launches that make their edges.
+
+Every implementation on a device is a function that makes a frame. How it is run, at once and timed or in a stream, is the same for all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import gridstride as gs
+from gridstride.pipeline.images import Samples
+from gridstride.pipeline.results import EdgeResult, PipelineRun, StageRun
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What images must have in common to share a frame: (height, width), samples a pixel, and their type."""
+
+    height: int
+    width: int
+    channels: int
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(samples: Samples) -> Kind:
+        return Kind(samples.shape[0], samples.shape[1], samples.shape[2] if samples.ndim == 3 else 1, samples.dtype)
+
+    @property
+    def samples_name(self) -> str:
+        """As the names of kernels have it: u8_3."""
+        return f"u{self.dtype.itemsize * 8}_{self.channels}"
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The shape of the samples as rows: what lies in one row of pixels is one row."""
+        return self.height, self.width * self.channels
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of a frame."""
+
+    stage: str
+    kernel: gs.Kernel
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    arguments: tuple[Any, ...]
+
+    def launch(self, stream: gs.Stream | None = None) -> None:
+        configured: Callable[..., Any] = self.kernel[self.grid, self.block]
+        configured(*self.arguments, stream=stream)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`source` has the shape `Kind.rows`; `output` is None where `edges` is what was asked for."""
+
+    source: gs.Array
+    edges: gs.Array
+    histogram: gs.Array
+    output: gs.Array | None
+    floats: Mapping[str, gs.Array]
+    steps: tuple[Step, ...]
+    impl: str
+
+    def run(self, samples: Samples) -> PipelineRun:
+        """One image, launch by launch, each timed by itself."""
+        self.source.copy_from(samples.reshape(self.source.shape))
+        self.histogram.fill(0)
+        runs = []
+        for step in self.steps:
+            start = time.perf_counter()
+            step.launch()
+            self.source.device.synchronize()
+            runs.append(StageRun(step.stage, step.kernel.name, step.grid, step.block, time.perf_counter() - start))
+        edges = self.edges.numpy()
+        result = EdgeResult(
+            edges=edges,
+            histogram=self.histogram.numpy(),
+            output=edges if self.output is None else self.output.numpy(),
+            floats={name: array.numpy() for name, array in self.floats.items()},
+            impl=self.impl,
+        )
+        return PipelineRun(result, tuple(runs))
+
+    def launch(self, stream: gs.Stream) -> None:
+        """Ask a stream for everything between the copy of the samples and the copies of the results."""
+        self.histogram.fill(0, stream=stream)
+        for step in self.steps:
+            step.launch(stream)
+
+    def free(self) -> None:
+        """Give the memory back; an output may be one of the stages."""
+        own = () if self.output is None or any(self.output is array for array in self.floats.values()) else (self.output,)
+        for array in (self.source, self.edges, self.histogram, *self.floats.values(), *own):
+            array.free()

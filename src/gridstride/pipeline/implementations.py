@@ -1,0 +1,147 @@
+"""The implementations by name, behind one interface, and the two ways in: `edges` for one array, `EdgePipeline` for many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import as_file, files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gridstride as gs
+from gridstride.errors import UnsupportedError, UsageError
+from gridstride.pipeline import reference, stages
+from gridstride.pipeline.frames import Frame, Kind
+from gridstride.pipeline.images import MAX_PIXELS, Samples
+from gridstride.pipeline.parameters import DEFAULT, Border, Depth, Output, Parameters
+from gridstride.pipeline.results import STAGES, EdgeResult, PipelineRun, StageRun
+
+MakeFrame = Callable[[gs.Device, gs.Module, Kind, Parameters], Frame]
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """An implementation in kernels: their file, and what makes a frame of them."""
+
+    source: str
+    make_frame: MakeFrame
+
+
+ON_DEVICE = {"cuda": OnDevice("edges.cu", stages.make_frame)}
+IMPLEMENTATIONS = (*ON_DEVICE, "reference")
+"""The names that `impl` takes."""
+
+_NOT_YET = ("library", "python")
+
+
+def edges(
+    image: npt.ArrayLike,
+    device: gs.Device | str | None = None,
+    *,
+    sigma: float = DEFAULT.sigma,
+    radius: int | None = None,
+    border: Border = DEFAULT.border,
+    border_value: float = DEFAULT.border_value,
+    output: Output = DEFAULT.output,
+    depth: Depth = DEFAULT.depth,
+    threshold: float = DEFAULT.threshold,
+    impl: str = "cuda",
+) -> EdgeResult:
+    """Find the edges of `image` on `device` (a name as in `gs.device`, a device, or None for `gs.device()`).
+
+    image: uint8 or uint16, shape (height, width) or (height, width, channels) with 1 (grey), 3 (RGB) or 4 (RGBA; alpha is not
+    used) channels, at least one pixel and at most 2**28. The choices are those of `Parameters`; impl: one of `IMPLEMENTATIONS`.
+    Raises `UsageError` for anything else.
+    A named device is opened and the kernels are compiled once; for many images on a device of your own, keep an `EdgePipeline`.
+    """
+    parameters = Parameters(sigma, radius, border, border_value, output, depth, threshold)
+    pipeline = (
+        EdgePipeline(device, parameters, impl) if isinstance(device, gs.Device) else _named_pipeline(device or "auto", parameters, impl)
+    )
+    return pipeline.run(np.asarray(image)).result
+
+
+@lru_cache(maxsize=8)
+def _named_pipeline(name: str, parameters: Parameters, impl: str) -> EdgePipeline:
+    return EdgePipeline(_named_device(name), parameters, impl)
+
+
+@lru_cache(maxsize=2)
+def _named_device(name: str) -> gs.Device:
+    return gs.device(name)
+
+
+class EdgePipeline:
+    """One implementation on one device, compiled for one set of parameters."""
+
+    def __init__(self, device: gs.Device, parameters: Parameters = DEFAULT, impl: str = "cuda") -> None:
+        require_known(impl)
+        self.device = device
+        self.parameters = parameters
+        self.impl = impl
+        self._chosen = ON_DEVICE.get(impl)
+        if self._chosen is not None:
+            with as_file(files("gridstride.pipeline") / "kernels" / self._chosen.source) as source:
+                self._program = device.compile(source, defines=parameters.defines)
+
+    def warm_up(self, image: Samples) -> float:
+        """Have the machine code made for images like `image`, by a run on one pixel of it. Returns the seconds this took."""
+        start = time.perf_counter()
+        self.run(checked(image)[:1, :1])
+        return time.perf_counter() - start
+
+    def run(self, image: npt.NDArray[Any]) -> PipelineRun:
+        """All stages, one after the other, each timed by itself. Device memory is freed at the end."""
+        samples = checked(image)
+        if self._chosen is None:
+            return _run_reference(samples, self.parameters)
+        frame = self.frame(Kind.of(samples))
+        try:
+            return frame.run(samples)
+        finally:
+            frame.free()
+
+    def frame(self, kind: Kind) -> Frame:
+        """Device memory and launches for images of one kind. Raises `UsageError` for the reference, which is no kernel."""
+        if self._chosen is None:
+            raise UsageError("`reference` runs in NumPy and has nothing on a device")
+        return self._chosen.make_frame(self.device, self._program, kind, self.parameters)
+
+
+def require_known(impl: str) -> None:
+    """Raise for a name that is no implementation."""
+    if impl in _NOT_YET:
+        raise UnsupportedError(f"the implementation `{impl}` is not there yet; there are {', '.join(IMPLEMENTATIONS)}")
+    if impl not in IMPLEMENTATIONS:
+        raise UsageError(f"there is no implementation `{impl}`; there are {', '.join(IMPLEMENTATIONS)}")
+
+
+def _run_reference(samples: Samples, parameters: Parameters) -> PipelineRun:
+    """The float32 reference as an implementation: all stages at once, without a kernel."""
+    start = time.perf_counter()
+    made = reference.run(samples, np.float32, parameters)
+    seconds = time.perf_counter() - start
+    floats = {name: getattr(made, name) for name in ("grey", "blurred_rows", "blurred", "magnitude")}
+    result = EdgeResult(made.edges, made.histogram, made.output, floats, "reference")
+    return PipelineRun(result, (StageRun(STAGES[-1], "NumPy", (1, 1), (1, 1), seconds),))
+
+
+def checked(image: npt.NDArray[Any]) -> Samples:
+    """`image` in native byte order and without gaps. Raises `UsageError` where the pipeline cannot take it."""
+    native = image.dtype.newbyteorder("=")
+    if native not in (np.uint8, np.uint16):
+        raise UsageError(f"the pipeline takes 8- and 16-bit images (uint8, uint16), not {image.dtype}")
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
+        raise UsageError(
+            f"an image has the shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, not {tuple(map(int, image.shape))}"
+        )
+    height, width = image.shape[:2]
+    if height * width == 0:
+        raise UsageError(f"the image has no pixels: it is {width} x {height}")
+    if height * width > MAX_PIXELS:
+        raise UsageError(f"the image has {height * width:,} pixels; {MAX_PIXELS:,} is the most that can be processed")
+    return np.ascontiguousarray(image, dtype=native)
