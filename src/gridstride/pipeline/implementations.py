@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import gridstride as gs
 from gridstride.errors import UnsupportedError, UsageError
-from gridstride.pipeline import reference, stages
+from gridstride.pipeline import one_pass, reference, stages
 from gridstride.pipeline.frames import Frame, Kind
 from gridstride.pipeline.images import MAX_PIXELS, Samples
 from gridstride.pipeline.parameters import DEFAULT, Border, Depth, Output, Parameters
@@ -31,7 +31,7 @@ class OnDevice:
     make_frame: MakeFrame
 
 
-ON_DEVICE = {"cuda": OnDevice("edges.cu", stages.make_frame)}
+ON_DEVICE = {"cuda": OnDevice("edges.cu", stages.make_frame), "fused": OnDevice("fused.cu", one_pass.make_frame)}
 IMPLEMENTATIONS = (*ON_DEVICE, "reference")
 """The names that `impl` takes."""
 
