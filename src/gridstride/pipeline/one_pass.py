@@ -11,7 +11,9 @@ from gridstride.pipeline.results import BINS, STAGES
 from gridstride.pipeline.stages import MAX_GRID_Y
 
 BLOCK = (32, 8)
-"""Eight warps; a warp is a row of 128 pixels, four a lane."""
+"""Eight warps; a warp is a row of 128 pixels."""
+
+PIXELS_OF_A_LANE = 4
 
 ROWS_OF_SMALL_TILES, ROWS_OF_TILES = 32, 64
 LARGEST_RADIUS_OF_TILES = 4
@@ -31,10 +33,11 @@ def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Pa
     columns, rows = tile(parameters)
     grid = (-(-width // columns), min(-(-height // rows), MAX_GRID_Y))
     source = device.pitched(kind.rows, kind.dtype, name="image")
-    edges = device.pitched((height, width), np.uint8, name="edges")
+    stored = -(-width // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE  # vectors may write behind the last pixel of a row
+    edges = device.pitched((height, stored), np.uint8, name="edges")
     histogram = device.empty(BINS, np.uint32, name="histogram")
-    output = None if parameters.plain else device.pitched((height, width), parameters.output_type, name="output")
+    output = None if parameters.plain else device.pitched((height, stored), parameters.output_type, name="output")
     written = edges if output is None else output
     arguments = (source, source.strides[0], edges, edges.strides[0], histogram, written, written.strides[0], width, height)
     step = Step(STAGES[-1], program[f"fused_{kind.samples_name}"], grid, BLOCK, arguments)
-    return Frame(source, edges, histogram, output, {}, (step,), "fused")
+    return Frame(source, edges[:, :width], histogram, None if output is None else output[:, :width], {}, (step,), "fused")

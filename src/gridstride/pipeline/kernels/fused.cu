@@ -5,7 +5,7 @@
 // one 32-bit load a lane and a row of edges one 32-bit store a lane, neighbouring lanes at neighbouring words. The outermost MARGIN / 4
 // lanes of each side are the halo: they hold what the blur and Sobel of the lanes between need, and write nothing.
 //
-//   phase 1   each warp: load a row, make it grey, blur it along the row (neighbours from other lanes' registers by shuffles),
+//   phase 1   each warp: load a row, make it grey, blur it along the row (neighbours from other lanes' registers, by shuffles),
 //             put it in shared memory. TILE_ROWS + 2 HALO rows, dealt out to the warps.
 //   barrier   the columns need rows of other warps
 //   phase 2   each warp: march down ROWS_PER_WARP rows of the tile; blur down the columns (the rows it needs slide through registers),
@@ -42,30 +42,58 @@ template <typename Sample, int CHANNELS> __device__ float grey_of(const Sample *
     return to_eight_bit_scale(value, Sample());
 }
 
-// The grey values of the pixels x .. x + 3 of one row. x is a multiple of 4, and may lie outside of the row, in whole or in part.
+// Four pixels of a lane in 32-bit words. Where that is a power of two, a lane loads its own by vector loads. Three or six words (RGB) would
+// leave gaps between the lanes' addresses in each load; there the warp's words go through shared memory.
+template <typename Sample, int CHANNELS> constexpr int WORDS = CHANNELS * sizeof(Sample);
+template <typename Sample, int CHANNELS> constexpr bool STAGED = WORDS<Sample, CHANNELS> % 3 == 0;
+
+// The words of this lane's pixels, the first of which is x of the row. `whole`: all four lie in the row; otherwise the words are of no use.
 template <typename Sample, int CHANNELS>
-__device__ Four load_grey(const Sample *row, int x, int width) {
-    Four grey;
-    if (x >= 0 && x + 4 <= width) {
-        // Four pixels are 4 to 32 bytes and lie one after the other: WORDS words, the lanes' words side by side. One vector load where
-        // that is a power of two; for RGB three or six loads, which together touch each sector of the warp's 384 or 768 bytes, the
-        // first from memory and the others from the L1 cache.
-        constexpr int WORDS = CHANNELS * sizeof(Sample);
-        alignas(16) u32 words[WORDS];
-        const u32 *from = reinterpret_cast<const u32 *>(row + x * CHANNELS);
-        if constexpr (WORDS % 4 == 0) {
+__device__ void load_words(u32 *words, const Sample *row, int x, int width, bool whole, u32 *staged) {
+    constexpr int COUNT = WORDS<Sample, CHANNELS>;
+    if constexpr (STAGED<Sample, CHANNELS>) {
+        int lane = threadIdx.x;
+        int begin = (x - 4 * lane) / 4 * COUNT; // the warp's first word; below 0 where the halo lies left of the image
+        int end = width * CHANNELS * (int)sizeof(Sample) / 4;
 #pragma unroll
-            for (int k = 0; k < WORDS / 4; k++)
-                reinterpret_cast<uint4 *>(words)[k] = reinterpret_cast<const uint4 *>(from)[k];
-        } else if constexpr (WORDS % 2 == 0) {
+        for (int k = 0; k < COUNT; k++) { // 32 neighbouring words a load: 4 sectors, or 5 where they do not begin on one
+            int word = begin + k * 32 + lane;
+            if (word >= 0 && word < end)
+                staged[k * 32 + lane] = reinterpret_cast<const u32 *>(row)[word];
+        }
+        __syncwarp(); // a lane takes words that other lanes have put there
+        // 3 lane + k: 3 and 32 have no common factor, so the lanes are in 32 banks. Six words are taken two at a time, for the same reason.
+        if constexpr (COUNT == 3) {
 #pragma unroll
-            for (int k = 0; k < WORDS / 2; k++)
-                reinterpret_cast<uint2 *>(words)[k] = reinterpret_cast<const uint2 *>(from)[k];
+            for (int k = 0; k < 3; k++)
+                words[k] = whole ? staged[3 * lane + k] : 0;
         } else {
 #pragma unroll
-            for (int k = 0; k < WORDS; k++)
-                words[k] = from[k];
+            for (int k = 0; k < 3; k++)
+                reinterpret_cast<uint2 *>(words)[k] = whole ? reinterpret_cast<const uint2 *>(staged)[3 * lane + k] : make_uint2(0, 0);
         }
+        __syncwarp(); // the next row must not overwrite words that a lane has still to take
+    } else if (whole) {
+        const Sample *from = row + x * CHANNELS;
+        if constexpr (COUNT == 1) {
+            words[0] = *reinterpret_cast<const u32 *>(from); // 128 consecutive bytes a warp
+        } else if constexpr (COUNT == 2) {
+            reinterpret_cast<uint2 *>(words)[0] = *reinterpret_cast<const uint2 *>(from); // 256
+        } else {
+#pragma unroll
+            for (int k = 0; k < COUNT / 4; k++) // 512; or 1,024 in two loads, the second of which finds its sectors in the cache
+                reinterpret_cast<uint4 *>(words)[k] = reinterpret_cast<const uint4 *>(from)[k];
+        }
+    }
+}
+
+// The grey values of the pixels x .. x + 3 of one row. x is a multiple of 4, and may lie outside of the row, in whole or in part.
+template <typename Sample, int CHANNELS> __device__ Four load_grey(const Sample *row, int x, int width, u32 *staged) {
+    alignas(16) u32 words[WORDS<Sample, CHANNELS>];
+    bool whole = x >= 0 && x + 4 <= width;
+    load_words<Sample, CHANNELS>(words, row, x, width, whole, staged);
+    Four grey;
+    if (whole) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             Sample pixel[CHANNELS];
@@ -88,18 +116,26 @@ __device__ Four load_grey(const Sample *row, int x, int width) {
     return grey;
 }
 
-// The pixel `distance` to the right (or left, below 0) of this lane's pixel k, from the registers of the lane that holds it. Lanes
-// without such a lane get a value of their own; they lie in the halo, where it is not used.
-__device__ float neighbour(const Four &row, int k, int distance) {
-    int place = k + distance;
-    int lane = place >= 0 ? place / 4 : -((3 - place) / 4); // rounded down; a constant once the loops are unrolled
-    float value = row.v[place - 4 * lane];
-    return lane == 0 ? value : lane > 0 ? __shfl_down_sync(~0u, value, lane) : __shfl_up_sync(~0u, value, -lane);
+// A row of pixels from REACH left of this lane's first to REACH right of its last: those of other lanes by shuffles, each once. Lanes
+// without such a neighbour get a value of their own; they lie in the halo, where it is not used.
+template <int REACH> struct Window {
+    float v[2 * REACH + 4];
+};
+template <int REACH> __device__ Window<REACH> with_neighbours(const Four &row) {
+    Window<REACH> window;
+#pragma unroll
+    for (int k = 0; k < 2 * REACH + 4; k++) {
+        int place = k - REACH;
+        int lane = place >= 0 ? place / 4 : -((3 - place) / 4); // whose it is, seen from here; a constant once the loop is unrolled
+        float value = row.v[place - 4 * lane];
+        window.v[k] = lane == 0 ? value : lane > 0 ? __shfl_down_sync(~0u, value, lane) : __shfl_up_sync(~0u, value, -lane);
+    }
+    return window;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- writing
 
-// Four elements as one vector. Behind the last pixel of a row lies the gap up to the next row's beginning: it may be overwritten.
+// Four elements as one vector. Rows are allocated in whole vectors: behind the last pixel there is room for what is written with it.
 __device__ void store(u8 *to, const u8 *four) { *reinterpret_cast<u32 *>(to) = four[0] | four[1] << 8 | four[2] << 16 | four[3] << 24; }
 __device__ void store(u16 *to, const u16 *four) { *reinterpret_cast<uint2 *>(to) = make_uint2(four[0] | four[1] << 16, four[2] | four[3] << 16); }
 __device__ void store(float *to, const float *four) { *reinterpret_cast<float4 *>(to) = make_float4(four[0], four[1], four[2], four[3]); }
@@ -117,19 +153,11 @@ template <int STAGE> __device__ void put_out(unsigned char *output, int pitch, i
 
 // ---------------------------------------------------------------------------------------------------------------- Sobel
 
-// A blurred row as Sobel reads it: this lane's four pixels and one more to either side.
-struct Six {
-    float v[6];
-};
-
-// What is beyond the left and right border: the border pixel (also when mirrored, one step outside), or the constant.
-__device__ Six with_neighbours(const Four &row, int x, int width) {
-    Six six;
-    six.v[0] = neighbour(row, 0, -1);
-    six.v[5] = neighbour(row, 3, 1);
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-        six.v[k + 1] = row.v[k];
+// A blurred row as Sobel reads it: this lane's four pixels and one more to either side. Beyond the left and the right border that is the
+// border pixel (also when mirrored, one step outside), or the constant.
+typedef Window<1> Six;
+__device__ Six as_sobel_reads(const Four &row, int x, int width) {
+    Six six = with_neighbours<1>(row);
     if (x == 0)
         six.v[0] = BORDER == BORDER_CONSTANT ? BORDER_VALUE : six.v[1];
     if (x + 4 >= width) { // the last pixel of the row is among the four; its right neighbour is the one after it
@@ -148,6 +176,8 @@ __device__ void fused(const unsigned char *source, int source_pitch, u8 *edges, 
                       int output_pitch, int width, int height) {
     __shared__ float4 rows[SHARED_ROWS][32]; // blurred along the row; float4 l of a row is lane l's
     __shared__ u32 counts[256];              // the block's own histogram
+    constexpr int STAGES = STAGED<Sample, CHANNELS> ? WARPS : 1;
+    __shared__ alignas(8) u32 staged[STAGES][STAGES > 1 ? 32 * WORDS<Sample, CHANNELS> : 1]; // each warp's own words of a row
     int lane = threadIdx.x, warp = threadIdx.y;
     int x = (int)blockIdx.x * TILE_COLUMNS - MARGIN + 4 * lane; // this lane's first pixel
     bool writes = lane >= MARGIN / 4 && lane < 32 - MARGIN / 4 && x < width;
@@ -165,10 +195,11 @@ __device__ void fused(const unsigned char *source, int source_pitch, u8 *edges, 
                 for (int k = 0; k < 4; k++)
                     blurred.v[k] = BORDER_VALUE; // the constant stands for the blurred row, too: each filter finds it beyond the border
             } else {
-                Four grey = load_grey<Sample, CHANNELS>(reinterpret_cast<const Sample *>(source + (size_t)y * source_pitch), x, width);
+                Four grey = load_grey<Sample, CHANNELS>(reinterpret_cast<const Sample *>(source + (size_t)y * source_pitch), x, width, staged[STAGES > 1 ? warp : 0]);
+                Window<RADIUS> window = with_neighbours<RADIUS>(grey);
 #pragma unroll
                 for (int k = 0; k < 4; k++)
-                    blurred.v[k] = weighted([&](int tap) { return neighbour(grey, k, tap); });
+                    blurred.v[k] = weighted([&](int tap) { return window.v[k + tap + RADIUS]; });
                 if (writes && r >= HALO && r < HALO + TILE_ROWS && top - HALO + r < height) { // each pixel once, not as another tile's halo
                     put_out<OUTPUT_GREY>(output, output_pitch, x, y, grey);
                     put_out<OUTPUT_BLURRED_ROWS>(output, output_pitch, x, y, blurred);
@@ -198,7 +229,7 @@ __device__ void fused(const unsigned char *source, int source_pitch, u8 *edges, 
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 blurred.v[k] = weighted([&](int tap) { return taps[tap + RADIUS].v[k]; });
-            below = with_neighbours(blurred, x, width);
+            below = as_sobel_reads(blurred, x, width);
             int row = top + first + step - 1; // of `below` in the image
             if (step >= 1 && step <= ROWS_PER_WARP && writes && row < height)
                 put_out<OUTPUT_BLURRED>(output, output_pitch, x, row, blurred);
