@@ -31,6 +31,10 @@ class Kind:
         return Kind(samples.shape[0], samples.shape[1], samples.shape[2] if samples.ndim == 3 else 1, samples.dtype)
 
     @property
+    def pixels(self) -> int:
+        return self.height * self.width
+
+    @property
     def samples_name(self) -> str:
         """As the names of kernels have it: u8_3."""
         return f"u{self.dtype.itemsize * 8}_{self.channels}"

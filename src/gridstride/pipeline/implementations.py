@@ -31,7 +31,11 @@ class OnDevice:
     make_frame: MakeFrame
 
 
-ON_DEVICE = {"cuda": OnDevice("edges.cu", stages.make_frame), "fused": OnDevice("fused.cu", one_pass.make_frame)}
+ON_DEVICE = {
+    "cuda": OnDevice("edges.cu", stages.make_cuda_frame),
+    "fused": OnDevice("fused.cu", one_pass.make_frame),
+    "cub": OnDevice("cub.cu", stages.make_cub_frame),
+}
 IMPLEMENTATIONS = (*ON_DEVICE, "reference")
 """The names that `impl` takes."""
 

@@ -1,6 +1,8 @@
-"""The implementation `cuda`: a kernel a stage, each stage kept. Which kernel, over which grid, into which array."""
+"""The implementations that have a kernel a stage and keep each stage: `cuda`, and `cub` over other grids."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,21 +24,45 @@ MAX_GRID_Y = 65_535
 """Blocks of a grid along y, on every compute capability."""
 
 
-def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
+CUB_THREADS, CUB_SEGMENT = 128, 512
+"""Threads of a block of the image kernels of `cub`, and the pixels of a row that it makes."""
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Grid and block of the kernels for grey, of those for the filters, and of those to which the place in the image does not matter."""
+
+    grey: tuple[tuple[int, int], tuple[int, int]]
+    filters: tuple[tuple[int, int], tuple[int, int]]
+    flat: tuple[tuple[int, int], tuple[int, int]]
+
+
+def make_cuda_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `cuda`."""
+    image = ((-(-kind.width // BLOCK[0]), min(-(-kind.height // BLOCK[1]), MAX_GRID_Y)), BLOCK)
+    return _make_frame(device, program, kind, parameters, Grids(image, image, _flat(kind.pixels)), "cuda")
+
+
+def make_cub_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
+    """The frame of `cub`."""
+    block = (CUB_THREADS, 1)
+    grey = ((min(-(-kind.pixels // CUB_SEGMENT), 2 * MAX_HISTOGRAM_BLOCKS), 1), block)
+    filters = ((-(-kind.width // CUB_SEGMENT), min(kind.height, MAX_GRID_Y)), block)
+    return _make_frame(device, program, kind, parameters, Grids(grey, filters, _flat(kind.pixels)), "cub")
+
+
+def _make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters, grids: Grids, impl: str) -> Frame:
     height, width = kind.height, kind.width
-    grid = (-(-width // BLOCK[0]), min(-(-height // BLOCK[1]), MAX_GRID_Y))
-    line, threads = flat_grid(height * width), (BINS, 1)
     source = device.empty(kind.rows, kind.dtype, name="image")
     grey, rows, blurred, magnitude = (device.empty((height, width), np.float32, name=name) for name in ("grey", "rows", "blurred", "magnitude"))
     edges = device.empty((height, width), np.uint8, name="edges")
     histogram = device.empty(BINS, np.uint32, name="histogram")
     steps = [
-        Step(STAGES[0], program[f"grey_{kind.samples_name}"], grid, BLOCK, (source, grey, width, height)),
-        Step(STAGES[1], program["blur_rows"], grid, BLOCK, (grey, rows, width, height)),
-        Step(STAGES[2], program["blur_columns"], grid, BLOCK, (rows, blurred, width, height)),
-        Step(STAGES[3], program["sobel"], grid, BLOCK, (blurred, magnitude, width, height)),
-        Step(STAGES[4], program["edges_and_histogram"], line, threads, (magnitude, edges, histogram, height * width)),
+        Step(STAGES[0], program[f"grey_{kind.samples_name}"], *grids.grey, (source, grey, width, height)),
+        Step(STAGES[1], program["blur_rows"], *grids.filters, (grey, rows, width, height)),
+        Step(STAGES[2], program["blur_columns"], *grids.filters, (rows, blurred, width, height)),
+        Step(STAGES[3], program["sobel"], *grids.filters, (blurred, magnitude, width, height)),
+        Step(STAGES[4], program["edges_and_histogram"], *grids.flat, (magnitude, edges, histogram, kind.pixels)),
     ]
     floats = {"grey": grey, "blurred_rows": rows, "blurred": blurred, "magnitude": magnitude}
     output = None
@@ -45,10 +71,10 @@ def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Pa
     elif not parameters.plain:
         output = device.empty((height, width), parameters.output_type, name="output")
         stage = floats.get(parameters.output, magnitude)
-        steps.append(Step(CONVERSION, program["output"], line, threads, (stage, output, height * width)))
-    return Frame(source, edges, histogram, output, floats, tuple(steps), "cuda")
+        steps.append(Step(CONVERSION, program["output"], *grids.flat, (stage, output, kind.pixels)))
+    return Frame(source, edges, histogram, output, floats, tuple(steps), impl)
 
 
-def flat_grid(pixels: int) -> tuple[int, int]:
+def _flat(pixels: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Blocks of `BINS` threads for kernels to which the place in the image does not matter."""
-    return min(-(-pixels // (BINS * PIXELS_PER_THREAD)), MAX_HISTOGRAM_BLOCKS), 1
+    return (min(-(-pixels // (BINS * PIXELS_PER_THREAD)), MAX_HISTOGRAM_BLOCKS), 1), (BINS, 1)

@@ -9,7 +9,7 @@
 //
 // Sizes. The host refuses images of more than 2^28 pixels, so a 32-bit index reaches every sample (4 * 2^28 of them fit).
 
-#include "pixels.cuh"
+#include "output.cuh"
 
 // The pixel column of this thread. The grid covers the width, rounded up to whole blocks: x may lie outside the image.
 __device__ int column() { return blockIdx.x * blockDim.x + threadIdx.x; }
@@ -144,13 +144,4 @@ extern "C" __global__ void edges_and_histogram(const float *magnitude, u8 *edges
     // matter, because integer sums have no rounding.
     if (counts[bin] != 0)
         atomicAdd(&histogram[bin], counts[bin]);
-}
-
-// ---------------------------------------------------------------------------------------------------------------- output
-
-// The chosen stage in the chosen depth. Lane k of a warp takes pixel + k: 4 sectors are read, and 1, 2 or 4 written.
-extern "C" __global__ void output(const float *stage, OutputElement *out, u32 pixels) {
-    u32 step = gridDim.x * blockDim.x;
-    for (u32 pixel = blockIdx.x * blockDim.x + threadIdx.x; pixel < pixels; pixel += step)
-        out[pixel] = to_output(stage[pixel]);
 }
