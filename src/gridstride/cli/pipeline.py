@@ -19,7 +19,8 @@ from gridstride.cli import options
 from gridstride.cli.running import STANDARD_OUTPUT
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
-from gridstride.pipeline.implementations import IMPLEMENTATIONS, EdgePipeline, require_known
+from gridstride.pipeline.differences import differences
+from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known
 from gridstride.pipeline.parameters import DEFAULT, Parameters
 
 VERIFICATION_FAILED = 1
@@ -45,7 +46,7 @@ def command(
     ] = DEFAULT.output,
     depth: Annotated[str, typer.Option(metavar="BITS", help="Of what is written: 8, 16 or float (as TIFF).")] = str(DEFAULT.depth),
     threshold: Annotated[float, typer.Option(metavar="T", help="Magnitude from which thresholded edges count.")] = DEFAULT.threshold,
-    impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
+    impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
     """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
 
@@ -55,13 +56,15 @@ def command(
     if json_file == STANDARD_OUTPUT:
         tables.quiet = True  # the document alone goes there
     chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
-    require_known(impl)
-    pipeline = EdgePipeline(gs.device(device, threads=threads), chosen, impl)
-    status = run(images or [], output, pipeline, json_file, demo, tables, Console(stderr=True))
+    if impl != ALL:
+        require_known(impl)
+    opened = gs.device(device, threads=threads)
+    pipelines = [EdgePipeline(opened, chosen, name) for name in (IMPLEMENTATIONS if impl == ALL else (impl,))]
+    status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True))
     raise typer.Exit(status)
 
 
-def run(inputs: list[Path], output: Path, pipeline: EdgePipeline, json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
+def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
     """The command without its parsing; returns the exit status, the highest of those of all images.
 
     Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.
@@ -71,7 +74,8 @@ def run(inputs: list[Path], output: Path, pipeline: EdgePipeline, json_file: Pat
             inputs = [*inputs, stack.enter_context(batch.demo_photograph())]
         if not inputs:
             raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
-        tasks = batch.plan(inputs, output, pipeline.parameters.ending)
+        tasks = batch.plan(inputs, output, pipelines[0].parameters.ending)
+        device = str(pipelines[0].device)
         status = 0
         entries: list[dict[str, Any]] = []
         prepared: set[str] = set()
@@ -80,21 +84,30 @@ def run(inputs: list[Path], output: Path, pipeline: EdgePipeline, json_file: Pat
         for number, task in enumerate(tasks):
             progress.update(shown, completed=number, description=escape(task.source.name))
             try:
-                report = batch.process(task, pipeline, prepared)
+                reports = batch.process(task, pipelines, prepared)
             except GridstrideError as error:
                 _complain(errors, error)
                 entries.append(batch.failure_as_json(task, error))
                 status = max(status, error.exit_status)
                 continue
-            _show(console, report, str(pipeline.device))
-            entries.append(report.as_json())
-            if not report.passed:
-                status = max(status, VERIFICATION_FAILED)
-                _complain(errors, f"{task.source}: {', '.join(c.stage for c in report.checks if not c.passed)} differ from the reference")
+            for report in reports:
+                _show(console, report, device)
+                entries.append(report.as_json())
+                if not report.passed:
+                    status = max(status, VERIFICATION_FAILED)
+                    wrong = ", ".join(c.stage for c in report.checks if not c.passed)
+                    _complain(errors, f"{task.source}: {wrong} {'' if len(reports) == 1 else f'of `{report.impl}` '}differ from the reference")
+            if len(reports) > 1:
+                different = [difference for report in reports[1:] for difference in differences(reports[0].result, report.result)]
+                for difference in different:
+                    status = max(status, VERIFICATION_FAILED)
+                    _complain(errors, f"{task.source}: {difference}")
+                if not different:
+                    console.print(f"{', '.join(report.impl for report in reports)} agree bit for bit.")
     if json_file == STANDARD_OUTPUT:
-        options.print_json(batch.json_text(str(pipeline.device), entries))
+        options.print_json(batch.json_text(device, entries))
     elif json_file is not None:
-        batch.write_json(json_file, str(pipeline.device), entries)
+        batch.write_json(json_file, device, entries)
     return status
 
 
@@ -116,7 +129,7 @@ def _progress(console: Console, errors: Console) -> Progress:
 def _show(console: Console, report: batch.ImageReport, device: str) -> None:
     """The table of stages of one image."""
     pixels = report.height * report.width
-    table = Table(title=Text(f"{report.task.source.name}: {report.width} × {report.height}, {report.layout}, on {device}"), title_justify="left")
+    table = Table(title=Text(f"{report.task.source.name}: {report.width} × {report.height}, {report.layout}, {report.impl} on {device}"), title_justify="left")
     table.add_column("Stage", no_wrap=True)
     for heading in ("Max error", "Tolerance", "Verdict", "Time", "Mpixel/s"):
         table.add_column(heading, justify="right", no_wrap=True)

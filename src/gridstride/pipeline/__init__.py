@@ -3,8 +3,9 @@
 `edges(image)` does it for one array; `gridstride pipeline` for files.
 """
 
+from gridstride.pipeline.differences import Difference, differences
 from gridstride.pipeline.implementations import IMPLEMENTATIONS, EdgePipeline, edges
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.results import EdgeResult, PipelineRun, StageRun
 
-__all__ = ["IMPLEMENTATIONS", "EdgePipeline", "EdgeResult", "Parameters", "PipelineRun", "StageRun", "edges"]
+__all__ = ["IMPLEMENTATIONS", "Difference", "EdgePipeline", "EdgeResult", "Parameters", "PipelineRun", "StageRun", "differences", "edges"]

@@ -148,20 +148,26 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> 
     return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending), strict=True)]
 
 
-def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageReport:
-    """Read, run, check and write one image. `prepared` holds the layouts whose machine code was made, and is added to.
+def process(task: Task, pipelines: Sequence[EdgePipeline], prepared: set[str]) -> list[ImageReport]:
+    """Read one image, run and check it with each implementation, write what the first makes.
 
-    The edges are written even where a check fails: they show what is wrong. Raises `GridstrideError` of whatever kind stopped it.
+    `prepared` holds the layouts whose machine code was made, and is added to. The edges are written even where a check fails: they show
+    what is wrong. Raises `GridstrideError` of whatever kind stopped it.
     """
     start = time.perf_counter()
     image = images.read_image(task.source)
     read = time.perf_counter() - start
+    reports = [_run(task, image, pipeline, prepared, read) for pipeline in pipelines]
+    images.write_grey(task.target, reports[0].result.output)
+    return reports
+
+
+def _run(task: Task, image: Samples, pipeline: EdgePipeline, prepared: set[str], read: float) -> ImageReport:
     prepare = _prepare(image, pipeline, prepared)
     run = pipeline.run(image)
     start = time.perf_counter()
     checks = verify(image, run.result, pipeline.parameters)
     verify_seconds = time.perf_counter() - start
-    images.write_grey(task.target, run.result.output)
     return ImageReport(
         task=task,
         height=image.shape[0],
@@ -181,7 +187,7 @@ def process(task: Task, pipeline: EdgePipeline, prepared: set[str]) -> ImageRepo
 
 def _prepare(image: Samples, pipeline: EdgePipeline, prepared: set[str]) -> float:
     """Seconds to make the machine code for images like this one; 0 if that is done."""
-    layout = f"{_channels(image)} {image.dtype}"
+    layout = f"{pipeline.impl} {_channels(image)} {image.dtype}"
     if layout in prepared:
         return 0.0
     seconds = pipeline.warm_up(image)

@@ -39,6 +39,9 @@ ON_DEVICE = {
 IMPLEMENTATIONS = (*ON_DEVICE, "reference")
 """The names that `impl` takes."""
 
+ALL = "all"
+"""On the command line: every implementation, one after the other."""
+
 _NOT_YET = ("library", "python")
 
 
@@ -118,6 +121,8 @@ class EdgePipeline:
 
 def require_known(impl: str) -> None:
     """Raise for a name that is no implementation."""
+    if impl == ALL:
+        raise UsageError("`all` compares implementations on the command line; here name one, and compare results with `differences`")
     if impl in _NOT_YET:
         raise UnsupportedError(f"the implementation `{impl}` is not there yet; there are {', '.join(IMPLEMENTATIONS)}")
     if impl not in IMPLEMENTATIONS:
