@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 import gridstride as gs
-from gridstride.cli import options
+from gridstride.cli import options, pipeline_streamed
 from gridstride.cli.running import STANDARD_OUTPUT
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
@@ -29,8 +31,8 @@ DEPTHS = {"8": 8, "16": 16}
 
 
 def command(
-    images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE|FOLDER…", help="PNG, JPEG or TIFF files, or folders of them.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder for the edges, or a PNG file for one image.")] = Path(
+    images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE|FOLDER|PATTERN…", help="PNG, JPEG or TIFF files, folders, *.png, frame_%04d.png, - for standard input.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder for the edges, or a PNG file for one image (- for standard output).")] = Path(
         "out"
     ),
     device: Annotated[str, typer.Option(metavar="D", help="auto, sim, sim:NAME, gpu or gpu:N.")] = "auto",
@@ -46,6 +48,11 @@ def command(
     ] = DEFAULT.output,
     depth: Annotated[str, typer.Option(metavar="BITS", help="Of what is written: 8, 16 or float (as TIFF).")] = str(DEFAULT.depth),
     threshold: Annotated[float, typer.Option(metavar="T", help="Magnitude from which thresholded edges count.")] = DEFAULT.threshold,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Many images: copies, kernels, decoding and encoding at once; not checked against NumPy.")
+    ] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="With --stream: ask for each image's work as one graph.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip images whose output is there and whose file and choices are unchanged.")] = False,
     impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
     """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
@@ -53,18 +60,33 @@ def command(
     Exit status: 0 all stages agree, 1 one does not or a kernel was stopped, 2 bad input, 3 something unsupported, 130 interrupted.
     """
     tables = options.console()
-    if json_file == STANDARD_OUTPUT:
-        tables.quiet = True  # the document alone goes there
+    if STANDARD_OUTPUT in (json_file, output):
+        if json_file == output:
+            raise UsageError("standard output (-) takes the image or the JSON result, not both")
+        tables.quiet = True  # the document or the image alone goes there
+    if graph and not stream:
+        raise UsageError("--graph is for --stream")
+    if stream and impl in (ALL, "reference"):
+        raise UsageError(f"--stream is for implementations with kernels, not `{impl}`")
     chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
     if impl != ALL:
         require_known(impl)
     opened = gs.device(device, threads=threads)
     pipelines = [EdgePipeline(opened, chosen, name) for name in (IMPLEMENTATIONS if impl == ALL else (impl,))]
-    status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True))
+    status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume))
     raise typer.Exit(status)
 
 
-def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_file: Path | None, demo: bool, console: Console, errors: Console) -> int:
+@dataclass(frozen=True)
+class How:
+    """How images are taken: streamed (with graphs), and without those that are done."""
+
+    stream: bool = False
+    graph: bool = False
+    resume: bool = False
+
+
+def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_file: Path | None, demo: bool, console: Console, errors: Console, how: How) -> int:
     """The command without its parsing; returns the exit status, the highest of those of all images.
 
     Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.
@@ -76,11 +98,20 @@ def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_fi
             raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
         tasks = batch.plan(inputs, output, pipelines[0].parameters.ending)
         device = str(pipelines[0].device)
+        skipped = [task for task in tasks if how.resume and batch.is_done(task, pipelines[0].parameters)]
+        tasks = [task for task in tasks if task not in skipped]
+        if skipped:
+            console.print(f"{len(skipped)} of {len(skipped) + len(tasks)} images are done and unchanged: skipped.")
         status = 0
-        entries: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = [batch.skipped_as_json(task) for task in skipped]
         prepared: set[str] = set()
         progress = stack.enter_context(_progress(console, errors))
         shown = progress.add_task("", total=len(tasks))
+        if how.stream:
+            status, made, line = pipeline_streamed.run(tasks, pipelines[0], how.graph, progress, shown, partial(_complain, errors))
+            entries += made
+            console.print(Text(line), soft_wrap=True)
+            tasks = []
         for number, task in enumerate(tasks):
             progress.update(shown, completed=number, description=escape(task.source.name))
             try:
@@ -111,6 +142,13 @@ def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_fi
     return status
 
 
+class _Rate(ProgressColumn):
+    """Images a second, as soon as that is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f} images/s" if task.speed else "")
+
+
 def _progress(console: Console, errors: Console) -> Progress:
     """Which image is being worked on; shown on a terminal only."""
     return Progress(
@@ -118,6 +156,8 @@ def _progress(console: Console, errors: Console) -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
         console=errors,
         transient=True,
         disable=not errors.is_terminal,

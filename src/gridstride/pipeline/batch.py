@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -12,11 +14,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import images
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline
-from gridstride.pipeline.parameters import DEFAULT
+from gridstride.pipeline.inputs import STANDARD, images_named
+from gridstride.pipeline.parameters import DEFAULT, Parameters
 from gridstride.pipeline.results import EdgeResult, StageRun
 from gridstride.pipeline.verify import StageCheck, verify
 
@@ -108,6 +113,11 @@ def write_json(path: Path, device: str, entries: Sequence[dict[str, Any]]) -> No
     images.write_whole(path, lambda file: file.write(text.encode()))
 
 
+def skipped_as_json(task: Task) -> dict[str, Any]:
+    """The entry in the JSON result of an image that was done before."""
+    return {"image": str(task.source), "output": str(task.target), "status": "skipped", "error": None}
+
+
 def failure_as_json(task: Task, error: GridstrideError) -> dict[str, Any]:
     """The entry in the JSON result of an image that could not be done."""
     failure = {"code": error.code, "message": str(error)}
@@ -128,19 +138,21 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> 
     """
     sources: list[Path] = []
     for path in inputs:
-        if not path.is_dir():
-            sources.append(path)
-            continue
-        found = images.images_in(path)
-        if output.is_dir() and path.samefile(output):  # results of an earlier run are no new images
-            found = [file for file in found if not file.name.endswith(ending)]
-        sources += found
+        beside = path if path.is_dir() else path.parent
+        into_itself = output.is_dir() and beside.is_dir() and beside.samefile(output)  # results of an earlier run are no new images
+        sources += images_named([path], ending if into_itself else None)
+    if sources.count(STANDARD) > 1:
+        raise UsageError("standard input (-) holds one image and can be named once")
+    if output == STANDARD:
+        if len(sources) != 1:
+            raise UsageError(f"standard output (-) takes one image, not {len(sources)}: name a folder")
+        return [Task(sources[0], STANDARD)]
     suffix, written = output.suffix.lower(), Path(ending).suffix
     if not output.is_dir() and suffix in images.SUFFIXES:
         if suffix != written:
             as_what = "edges are written as PNG" if written == ".png" else "floats are written as TIFF"
             raise UsageError(f"{as_what}: name the output {output.with_suffix(written)}, or a folder")
-        if len(inputs) > 1 or inputs[0].is_dir():
+        if len(sources) > 1 or inputs[0].is_dir():
             raise UsageError(f"{output} is one file, but several images were asked for: name a folder")
         return [Task(sources[0], output)]
     if output.exists() and not output.is_dir():
@@ -155,11 +167,47 @@ def process(task: Task, pipelines: Sequence[EdgePipeline], prepared: set[str]) -
     what is wrong. Raises `GridstrideError` of whatever kind stopped it.
     """
     start = time.perf_counter()
-    image = images.read_image(task.source)
+    image, note = decode(task, pipelines[0].parameters)
     read = time.perf_counter() - start
     reports = [_run(task, image, pipeline, prepared, read) for pipeline in pipelines]
-    images.write_grey(task.target, reports[0].result.output)
+    # An output that is wrong has no note, so that it is made again.
+    encode(task, reports[0].result.output, note if all(report.passed for report in reports) else None)
     return reports
+
+
+def decode(task: Task, parameters: Parameters) -> tuple[Samples, str]:
+    """The samples of a task's image, and the note that its output gets. Raises `GridstrideError` for what is no image."""
+    if task.source == STANDARD:
+        data = sys.stdin.buffer.read()
+        if not data:
+            raise UsageError("standard input is empty: no image came")
+        return images.decoded(data, Path("standard input")), _note(data, parameters)
+    data = images.file_bytes(task.source)
+    return images.decoded(data, task.source), _note(data, parameters)
+
+
+def encode(task: Task, output: npt.NDArray[Any], note: str | None) -> None:
+    """Write a task's output, whole or not at all. Raises `UsageError` where it cannot be written."""
+    if task.target == STANDARD:
+        sys.stdout.buffer.write(images.encoded(output, note))
+        sys.stdout.buffer.flush()
+    else:
+        images.write_grey(task.target, output, note)
+
+
+def is_done(task: Task, parameters: Parameters) -> bool:
+    """Whether a task's output is there, whole, and made with these parameters from the image as it is now."""
+    if STANDARD in (task.source, task.target) or not task.source.is_file() or not task.target.is_file():
+        return False
+    try:
+        return images.note_of(task.target) == _note(task.source.read_bytes(), parameters)
+    except OSError:
+        return False
+
+
+def _note(data: bytes, parameters: Parameters) -> str:
+    """What an output depends on, in short: the image's bytes and the choices."""
+    return hashlib.sha256(repr(parameters).encode() + data).hexdigest()
 
 
 def _run(task: Task, image: Samples, pipeline: EdgePipeline, prepared: set[str], read: float) -> ImageReport:
@@ -201,6 +249,7 @@ def _channels(image: Samples) -> int:
 
 def _names(sources: Sequence[Path], ending: str) -> Iterable[str]:
     """A file name of its own for the edges of each image."""
+    sources = [Path("stdin") if source == STANDARD else source for source in sources]
     stems = [source.stem.lower() for source in sources]
     taken: set[str] = set()
     for source, stem in zip(sources, stems, strict=True):

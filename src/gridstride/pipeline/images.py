@@ -34,6 +34,7 @@ MAX_PIXELS = 2**28
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".webp", ".bmp"})
 """Files of a folder that are taken for images."""
 
+_NOTE, _TIFF_DESCRIPTION = "Gridstride", 270
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 _WIDE_RAW_MODE = re.compile(r"(RGB|RGBX|RGBA|RGBa);16([BLN])")
 _OTHER_ORDER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
@@ -51,19 +52,31 @@ def read_image(path: str | os.PathLike[str]) -> Samples:
     Raises `UsageError` for a file that is missing, is no image, is broken, has no pixels or more than `MAX_PIXELS`;
     `UnsupportedError` for samples that are not 8 or 16 bits, and when Pillow is not installed.
     """
-    pillow = _pillow()
     path = Path(path)
+    return decoded(file_bytes(path), path)
+
+
+def file_bytes(path: Path) -> bytes:
+    """An image file as it is. Raises `UsageError` where it cannot be read, `UnsupportedError` where nothing could decode it."""
+    _pillow()
     if path.is_dir():
         raise UsageError(f"{path} is a folder, not an image")
     try:
-        with _quiet(pillow), pillow.open(path, formats=_FORMATS) as file:
-            return _decoded(file, path)
-    except (UsageError, UnsupportedError):
-        raise
+        return path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
-    except PermissionError:
-        raise UsageError(f"{path}: you may not read this file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {'you may not read this file' if isinstance(error, PermissionError) else error.strerror}") from None
+
+
+def decoded(data: bytes, path: Path) -> Samples:
+    """The samples of an image file from its bytes, as `read_image` gives them; `path` is what messages call it."""
+    pillow = _pillow()
+    try:
+        with _quiet(pillow), pillow.open(io.BytesIO(data), formats=_FORMATS) as file:
+            return _decoded(file, data, path)
+    except (UsageError, UnsupportedError):
+        raise
     except pillow.DecompressionBombError:
         raise UsageError(f"{path} claims more than {MAX_PIXELS:,} pixels, the most that can be processed") from None
     except pillow.UnidentifiedImageError:
@@ -80,16 +93,37 @@ def images_in(folder: Path) -> list[Path]:
     return found
 
 
-def write_grey(path: Path, image: npt.NDArray[Any]) -> None:
+def write_grey(path: Path, image: npt.NDArray[Any], note: str | None = None) -> None:
     """Write a grey image, whole or not at all: 8 or 16 bits as PNG, floats as TIFF. Raises `UsageError` where it cannot be written."""
-    write_whole(path, lambda file: file.write(encoded(image)))
+    write_whole(path, lambda file: file.write(encoded(image, note)))
 
 
-def encoded(image: npt.NDArray[Any]) -> bytes:
-    """The file of a grey image: 8 or 16 bits as PNG, floats as TIFF."""
+def encoded(image: npt.NDArray[Any], note: str | None = None) -> bytes:
+    """The file of a grey image: 8 or 16 bits as PNG, floats as TIFF. `note_of` reads the note again."""
+    from PIL.PngImagePlugin import PngInfo
+
     file = io.BytesIO()
-    _pillow().fromarray(image).save(file, format="TIFF" if image.dtype == np.float32 else "PNG")
+    if image.dtype == np.float32:
+        _pillow().fromarray(image).save(file, format="TIFF", **({} if note is None else {"description": f"{_NOTE} {note}"}))
+    else:
+        text = PngInfo()
+        if note is not None:
+            text.add_text(_NOTE, note)
+        _pillow().fromarray(image).save(file, format="PNG", pnginfo=text)
     return file.getvalue()
+
+
+def note_of(path: Path) -> str | None:
+    """The note of an image that `write_grey` has written; None where there is no such image, it is broken, or has none."""
+    pillow = _pillow()
+    try:
+        with _quiet(pillow), pillow.open(path, formats=_FORMATS) as file:
+            file.load()
+            described = str(getattr(file, "tag_v2", {}).get(_TIFF_DESCRIPTION, ""))
+            text = getattr(file, "text", {}).get(_NOTE)
+            return str(text) if text is not None else described.removeprefix(f"{_NOTE} ") if described.startswith(_NOTE) else None
+    except Exception:  # noqa: BLE001 - decoders meet broken files with errors of many kinds; an image without a note is simply made again
+        return None
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
@@ -132,7 +166,7 @@ def _quiet(pillow: Any) -> Iterator[None]:
         pillow.MAX_IMAGE_PIXELS = before
 
 
-def _decoded(file: ImageFile, path: Path) -> Samples:
+def _decoded(file: ImageFile, data: bytes, path: Path) -> Samples:
     """The samples of an opened file."""
     if file.width == 0 or file.height == 0:
         raise UsageError(f"{path} has no pixels: it is {file.width} x {file.height}")
@@ -143,7 +177,7 @@ def _decoded(file: ImageFile, path: Path) -> Samples:
         layout = wide[1].replace("a", "A")
         upper = _bytes_of(file, f"{layout};16{wide[2]}", channels)
         # A file is decoded once only, so the lower bytes need it opened again.
-        with _pillow().open(path, formats=_FORMATS) as again:
+        with _pillow().open(io.BytesIO(data), formats=_FORMATS) as again:
             lower = _bytes_of(again, f"{layout};16{_OTHER_ORDER[wide[2]]}", channels)
         return _joined(upper, lower)
     if raw_mode == "LA;16B":  # its two samples have the four bytes of an RGBA pixel: grey and alpha, the upper byte first

@@ -1,0 +1,59 @@
+"""Which images are meant: files, folders, glob patterns, numbered sequences, standard input."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gridstride.errors import UsageError
+from gridstride.pipeline import images
+
+STANDARD = Path("-")
+"""Standard input as an image, standard output as the place for its edges."""
+
+_NUMBER = re.compile(r"%(0(\d+))?d")
+
+
+def images_named(inputs: Sequence[Path], not_ending: str | None) -> list[Path]:
+    """The image files that `inputs` name, in order. not_ending: files of folders that end so are results of an earlier run, and left out.
+
+    A file of exactly this name is always that file. Otherwise `*`, `?`, `[…]` and `**` are a pattern, and `%d` or `%04d` in the file's name
+    stands for its number in a sequence, whose images come by their numbers. Raises `UsageError` for what names no image.
+    """
+    found: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            found += [file for file in images.images_in(path) if not_ending is None or not file.name.endswith(not_ending)]
+        elif path == STANDARD or path.exists():
+            found.append(path)
+        elif _NUMBER.search(path.name):
+            found += _sequence(path)
+        elif glob.has_magic(str(path)):
+            found += _matching(path, not_ending)
+        else:
+            found.append(path)  # reading it tells that it is missing, and the others are done
+    if found.count(STANDARD) > 1:
+        raise UsageError("standard input (-) holds one image and can be named once")
+    return found
+
+
+def _matching(pattern: Path, not_ending: str | None) -> list[Path]:
+    files = [Path(name) for name in glob.glob(str(pattern), recursive=True)]
+    chosen = sorted(file for file in files if file.is_file() and not (not_ending and file.name.endswith(not_ending)))
+    if not chosen:
+        raise UsageError(f"no file matches {pattern}")
+    return chosen
+
+
+def _sequence(pattern: Path) -> list[Path]:
+    number = _NUMBER.search(pattern.name)
+    assert number is not None
+    digits = rf"\d{{{number[2]},}}" if number[2] else r"\d+"
+    name = re.compile(re.escape(pattern.name[: number.start()]) + f"({digits})" + re.escape(pattern.name[number.end() :]))
+    folder = pattern.parent
+    numbered = [(int(match[1]), file) for file in (folder.iterdir() if folder.is_dir() else ()) if (match := name.fullmatch(file.name))]
+    if not numbered:
+        raise UsageError(f"no file is one of the sequence {pattern}")
+    return [file for _, file in sorted(numbered)]
