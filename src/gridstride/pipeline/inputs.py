@@ -42,6 +42,8 @@ def images_named(inputs: Sequence[Path], not_ending: str | None) -> list[Path]:
 def _matching(pattern: Path, not_ending: str | None) -> list[Path]:
     files = [Path(name) for name in glob.glob(str(pattern), recursive=True)]
     chosen = sorted(file for file in files if file.is_file() and not (not_ending and file.name.endswith(not_ending)))
+    if not chosen and not set("*?") & set(str(pattern)):
+        return [pattern]  # brackets alone are more often part of a name, of a file that is missing
     if not chosen:
         raise UsageError(f"no file matches {pattern}")
     return chosen
