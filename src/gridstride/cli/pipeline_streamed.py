@@ -62,7 +62,14 @@ def run(
         histogram = histograms.pop(task)
         pixels += sum(histogram)
         entries.append(
-            {"image": str(task.source), "output": str(task.target), "implementation": pipeline.impl, "status": "ok", "histogram": histogram}
+            {
+                "image": str(task.source),
+                "output": str(task.target),
+                "implementation": pipeline.impl,
+                "status": "ok",
+                "error": None,
+                "histogram": histogram,
+            }
         )
     place = {str(task.source): number for number, task in enumerate(tasks)}
     entries.sort(key=lambda entry: place[entry["image"]])  # as they were named; failures were told when they happened
