@@ -101,7 +101,7 @@ def test_direct_predecessors() -> None:
     assert order.add(1, 11).after == (10,)
     assert order.add(2, 12).after == ()
     assert order.add(LEGACY, 13).after == (11,)  # waits for the blocking stream alone
-    assert order.add(1, 14).after == (11, 13)
+    assert order.add(1, 14).after == (13,)  # which follows 11
     order.wait(2, order.moment(1))
     assert order.add(2, 15).after == (12, 14)
     assert order.everything() == (13, 14, 15)
@@ -119,3 +119,25 @@ def test_branches_of_a_graph() -> None:
         order.close(branch)
     end = order.add(1, 3)
     assert end.follows(a) and end.follows(b) and end.after == (0, 1, 2)
+
+
+def test_a_closed_stream_is_forgotten_once_the_host_knows() -> None:
+    order = Order()
+    for stream in range(1, 50):
+        order.open(stream, blocking=True)
+        stamp = order.add(stream, stream)
+        order.close(stream)
+        assert not order.host_knows(stamp)
+        order.host_waits()
+        assert order.host_knows(stamp)
+        order.add(LEGACY, 100 + stream)
+    later = order.add(LEGACY, 1000)
+    assert set(later.clock) == {LEGACY}
+
+
+def test_waiting_sets_do_not_grow() -> None:
+    order = Order()
+    order.open(1, blocking=True)
+    for number in range(1000):
+        order.add(LEGACY, number)
+    assert order.add(1, 1000).after == (999,)

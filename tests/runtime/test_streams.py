@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ extern "C" __global__ void part(int first, int n, float* y) {
     if (i < first + n) y[i] += 1.0f;
 }
 extern "C" __global__ void beyond(float* x) { x[threadIdx.x + 1000000] = 1.0f; }
+extern "C" __global__ void count(int n, unsigned* c) { if (threadIdx.x < n) atomicAdd(c, 1u); }
+__device__ float table[64];
+extern "C" __global__ void set_bytes(int n, unsigned char* x) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+extern "C" __global__ void set_table(float v) { table[threadIdx.x] = v; }
+extern "C" __global__ void use_table(float* y) { y[threadIdx.x] = table[threadIdx.x]; }
 extern "C" __global__ void wait_for_all(unsigned* arrived) {
     __shared__ unsigned big[8000];
     big[threadIdx.x] = 0;
@@ -222,6 +228,162 @@ def test_pages_move_where_they_are_used(device: gs.Device) -> None:
     assert timeline.operations[2].end - timeline.operations[2].start == pytest.approx(10)
 
 
+def hazards_of(run: Callable[[], Any]) -> list[str]:
+    with gs.checking() as findings:
+        run()
+    return [f.kind for f in findings.errors]
+
+
+def test_atomics_of_two_streams_do_not_mind_each_other(device: gs.Device) -> None:
+    count, c = kernels(device)["count"], device.zeros(1, np.uint32)
+    one, two = device.stream(), device.stream()
+
+    def both() -> None:
+        count[2, 128](128, c, stream=one)
+        count[2, 128](128, c, stream=two)
+        device.synchronize()
+
+    assert hazards_of(both) == [] and c.item() == 512
+
+    def and_a_fill() -> None:
+        count[2, 128](128, c, stream=one)
+        c.fill(0, stream=two)
+
+    assert hazards_of(and_a_fill) == ["stream-hazard"]
+
+
+def test_launches_of_one_graph_follow_each_other(device: gs.Device) -> None:
+    scale, x = kernels(device)["scale"], device.zeros(N)
+    graph = device.graph()
+    graph.kernel(scale[16, 256], N, 2.0, x, x)
+    replay, other = graph.instantiate(), graph.instantiate()
+    one, two = device.stream(), device.stream()
+    with gs.timeline(US) as timeline:
+        assert hazards_of(lambda: (replay.launch(one), replay.launch(two))) == []
+        device.synchronize()
+    first, second = timeline.operations
+    assert second.start >= first.end
+    assert hazards_of(lambda: (replay.launch(one), other.launch(two))) == ["stream-hazard"]
+
+
+def test_asking_whether_it_is_done_is_a_wait(device: gs.Device) -> None:
+    x, pinned, stream = device.zeros(N), device.pinned(N), device.stream()
+
+    def by_event() -> None:
+        x.copy_to(pinned, stream=stream)
+        event = stream.record()
+        while not event.done:
+            pass
+        assert pinned[0] == 0
+
+    def by_stream() -> None:
+        x.copy_to(pinned, stream=stream)
+        while not stream.done:
+            pass
+        assert pinned[0] == 0
+
+    def by_host_function() -> None:
+        x.copy_to(pinned, stream=stream)
+        reached = threading.Event()
+        stream.call(reached.set)
+        reached.wait()
+        assert pinned[0] == 0
+
+    assert hazards_of(by_event) == hazards_of(by_stream) == hazards_of(by_host_function) == []
+
+
+def test_columns_of_an_image_side_by_side(device: gs.Device) -> None:
+    image = device.zeros((8, 8))
+    one, two = device.stream(), device.stream()
+    assert hazards_of(lambda: (image[:, ::2].fill(1, stream=one), image[:, 1::2].fill(2, stream=two))) == []
+    device.synchronize()
+    assert image.numpy()[3].tolist() == [1, 2] * 4
+    assert hazards_of(lambda: (image[:, ::2].fill(1, stream=one), image[:, ::4].fill(2, stream=two))) == ["stream-hazard"]
+
+
+def test_bytes_of_one_word(device: gs.Device) -> None:
+    """What kernels touch is known to the four bytes, so two halves of a buffer of bytes that meet inside a word are no error."""
+    bytes_, x = kernels(device)["set_bytes"], device.zeros(256, np.uint8)
+    one, two = device.stream(), device.stream()
+    with gs.checking() as findings:
+        bytes_[1, 128](101, x[:101], stream=one)
+        bytes_[1, 128](100, x[101:201], stream=two)
+    assert [(f.kind, f.severity) for f in findings] == [("stream-hazard", "warning")]
+    assert hazards_of(lambda: (bytes_[1, 128](101, x[:101], stream=one), bytes_[1, 128](100, x[90:190], stream=two))) == ["stream-hazard"]
+
+
+def test_variables_of_the_module_between_streams(device: gs.Device) -> None:
+    module, y = kernels(device), device.zeros(64)
+    one, two = device.stream(), device.stream()
+
+    def beside() -> None:
+        module["set_table"][1, 64](1.0, stream=one)
+        module["use_table"][1, 64](y, stream=two)
+
+    def after() -> None:
+        module["set_table"][1, 64](1.0, stream=one)
+        two.wait(one.record())
+        module["use_table"][1, 64](y, stream=two)
+
+    assert hazards_of(after) == []
+    device.synchronize()
+    assert hazards_of(beside) == ["stream-hazard"]
+
+
+def test_copies_alone_pass(device: gs.Device) -> None:
+    x, stream = device.zeros(4), device.stream()
+    with gs.checking() as findings:
+        x.fill(1, stream=stream)
+        stream.synchronize()
+    assert findings.passed
+    with gs.checking() as findings:
+        pass
+    assert not findings.passed  # nothing was looked at
+
+
+def test_threads_of_the_host_take_turns() -> None:
+    """Each with a stream of its own, in a process where nothing was loaded before."""
+    code = f"""
+import threading, numpy as np, gridstride as gs
+device = gs.device("sim", blocking=False)
+scale = device.compile({SOURCE!r})["scale"]
+wrong = []
+def work(k):
+    try:
+        with device.stream() as stream:
+            x, y = stream.empty(256), device.empty(256)
+            for i in range(20):
+                x.fill(i, stream=stream)
+                scale[1, 256](256, 2.0, x, y, stream=stream)
+                event = stream.record()
+                device.default_stream.wait(event)
+            stream.synchronize()
+            if not (y.numpy() == 38).all():
+                wrong.append("result")
+            stream.free(x)
+    except BaseException as error:
+        wrong.append(repr(error))
+with gs.checking() as findings, gs.timeline() as timeline:
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+print(wrong, list(findings))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] []" and done.stderr == ""
+
+
+def test_dropped_streams_are_forgotten(device: gs.Device) -> None:
+    x = device.zeros(4)
+    for _ in range(200):
+        stream = device.stream()
+        x.fill(1, stream=stream)
+        stream.synchronize()
+        del stream
+    device.zeros(1)
+    assert len(device._queue._order._queues) < 5  # type: ignore[attr-defined]
+
+
 # ---- faults ----------------------------------------------------------------------------------------------------------
 
 
@@ -239,13 +401,15 @@ def wait_by(what: str, device: gs.Device, stream: gs.Stream, x: gs.Array, event:
 
 @pytest.mark.parametrize("what", ["device", "stream", "event", "copy to host", "copy from host", "query"])
 def test_a_fault_comes_late_and_stays(device: gs.Device, what: str) -> None:
-    module, x, stream = kernels(device), device.zeros(32), device.stream()
+    module, x, stream, pinned = kernels(device), device.zeros(32), device.stream(), device.pinned(2)
     module["beyond"][1, 32](x, stream=stream)
     module["scale"][1, 32](32, 1.0, x, x, stream=stream)  # not refused: nobody knows yet
     event = stream.record()
     with pytest.raises(gs.KernelFault, match="^kernel `beyond`: writes") as caught:
         wait_by(what, device, stream, x, event)
     assert caught.value.code == "out-of-bounds" and isinstance(caught.value.fault, gs.Finding) and caught.value.fault.site.line == 10
+    pinned[0] = 4.0  # the host's own memory is not lost
+    assert pinned[0] == 4.0
     for call in (device.synchronize, x.numpy, lambda: device.zeros(3), lambda: module["scale"][1, 32](32, 1.0, x, x), stream.record):
         with pytest.raises(gs.KernelFault, match="^kernel `beyond`: writes"):
             call()
@@ -285,6 +449,10 @@ def test_a_host_function_must_not_use_the_device_and_its_error_comes_late(device
     with pytest.raises(gs.UsageError, match=r"^the host function <lambda> raised ZeroDivisionError: division by zero$"):
         device.synchronize()
     device.synchronize()  # told once
+    stream.call(lambda: 1 / 0)
+    stream.call(lambda: int("x"))
+    with pytest.raises(gs.UsageError, match="ZeroDivisionError"):  # the first of several
+        device.synchronize()
     with pytest.raises(gs.UsageError, match="ZeroDivisionError"):
         gs.device("sim", blocking=True).default_stream.call(lambda: 1 / 0)
 
@@ -452,6 +620,35 @@ def test_a_graph_in_the_timeline_and_its_hazards(device: gs.Device) -> None:
         replay.launch(one)
         device.synchronize()
     assert {f.kind for f in findings.errors} == {"stream-hazard"}
+
+
+def test_wrong_uses_of_graphs_and_lazy_operations(device: gs.Device) -> None:
+    scale, x, other = kernels(device)["scale"], device.zeros(N), gs.device("sim", blocking=False).stream()
+    graph = device.graph()
+    node = graph.fill(x, 1)
+    assert graph.fill(x, 2, after=node).after == (node,)
+    replay = graph.instantiate()
+    closed = device.stream(name="short")
+    closed.close()
+    whole = gs.lazy.fill(x, 1)
+    for call, message in (
+        (lambda: replay.launch(other), "the graph belongs to another device object than stream 1"),
+        (lambda: replay.launch(closed), "stream `short` was closed"),
+        (lambda: replay.launch(5), "a graph is launched into a stream of device.stream(), not int 5"),  # type: ignore[arg-type]
+        (lambda: whole.run(other), "the lazy operation belongs to another device object than stream 1"),
+        (lambda: whole.run(5), "lazy operations run in a stream of device.stream(), not int 5"),  # type: ignore[arg-type]
+        (lambda: graph.kernel(scale, N, 1.0, x, x), "give the kernel with its grid and block, as in graph.kernel(kernel[blocks, 256], …), not "),  # type: ignore[arg-type]
+        (lambda: device.stream(priority=1.5), "a priority is a whole number, not float 1.5"),  # type: ignore[arg-type]
+        (lambda: device.stream(name=5), "a stream's name is text, not int 5"),  # type: ignore[arg-type]
+        (lambda: x[:10].copy_from(x[5:15], stream=device.default_stream), "the two parts of one array that are copied have bytes in common"),
+        (lambda: x.copy_to(np.broadcast_to(np.float32(0), N)), "the host array to copy to is read-only"),
+        (lambda: gs.timeline(5).__enter__(), "durations are microseconds by kernel"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(gs.UsageError) as caught:
+            call()
+        assert str(caught.value).startswith(message)
+    with pytest.raises(gs.LaunchError, match="needs its grid and block"):
+        scale.lazy(N, 1.0, x, x)
 
 
 def test_trace_for_perfetto(device: gs.Device, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ class Access:
     stream: str
     reads: Ranges
     writes: Ranges
+    updates: Ranges = field(default_factory=lambda: NOTHING)
+    """What only atomics touched: they do not mind each other."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Hazards:
             hazard
             for earlier in self._kept
             if not access.stamp.follows(earlier.stamp)
-            for hazard in [_conflict(earlier, access, access.reads, access.writes)]
+            for hazard in [_conflict(earlier, access, access.reads, access.writes, access.updates)]
             if hazard is not None
         ]
         self._kept.append(access)
@@ -98,7 +100,7 @@ class Hazards:
     def host(self, reads: Ranges, writes: Ranges) -> list[Hazard]:
         """The host itself reads or writes; the hazards that makes with what may be under way."""
         self._forget()
-        found = (_conflict(earlier, None, reads, writes) for earlier in self._kept)
+        found = (_conflict(earlier, None, reads, writes, NOTHING) for earlier in self._kept)
         return _nearest([hazard for hazard in found if hazard is not None])
 
     def _forget(self) -> None:
@@ -110,11 +112,15 @@ def _nearest(found: Sequence[Hazard]) -> list[Hazard]:
     return [h for h in found if not any(other.earlier.stamp.follows(h.earlier.stamp) for other in found if other is not h)]
 
 
-def _conflict(earlier: Access, later: Access | None, reads: Ranges, writes: Ranges) -> Hazard | None:
+def _conflict(earlier: Access, later: Access | None, reads: Ranges, writes: Ranges, updates: Ranges) -> Hazard | None:
     pairs: Sequence[tuple[Ranges, Ranges, tuple[str, str]]] = (
         (earlier.writes, writes, ("writes", "writes")),
         (earlier.writes, reads, ("writes", "reads")),
         (earlier.reads, writes, ("reads", "writes")),
+        (earlier.updates, writes, ("updates", "writes")),
+        (earlier.updates, reads, ("updates", "reads")),
+        (earlier.writes, updates, ("writes", "updates")),
+        (earlier.reads, updates, ("reads", "updates")),
     )
     for mine, others, how in pairs:
         common = first_common(mine, others)

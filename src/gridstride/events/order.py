@@ -28,8 +28,14 @@ class _Queue:
     blocking: bool
     count: int = 0
     clock: Clock = field(default_factory=dict)  # what its next operation follows
-    after: set[int] = field(default_factory=set)  # operations that its next one has to wait for
+    after: set[int] = field(default_factory=set)  # operations that its next one has to wait for, by events
+    legacy: int | None = None  # the last operation of the legacy default stream that it has to wait for
     last: int | None = None  # number of its last operation
+
+    @property
+    def before(self) -> set[int]:
+        """The operations that its next one directly waits for."""
+        return self.after | {number for number in (self.legacy, self.last) if number is not None}
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Order:
         self._queues: dict[int, _Queue] = {LEGACY: _Queue(blocking=True)}
         self._host: Clock = {}
         self._forks = 0
+        self._closed: dict[int, _Queue] = {}
 
     def open(self, stream: int, *, blocking: bool) -> None:
         """A stream is there. `blocking`: it takes part in the legacy default stream's rule."""
@@ -74,28 +81,36 @@ class Order:
         return self._forks
 
     def close(self, stream: int) -> None:
-        """The stream is asked for nothing more."""
-        self._queues.pop(stream, None)
+        """The stream is asked for nothing more. It is forgotten once the host knows of all that it did."""
+        queue = self._queues.pop(stream, None)
+        if queue is not None:
+            self._closed[stream] = queue
+            self._forget_closed()
+
+    def _forget_closed(self) -> None:
+        for stream, queue in list(self._closed.items()):
+            if self._host.get(stream, 0) >= queue.count:
+                del self._closed[stream]
+                for clock in (self._host, *(other.clock for other in (*self._queues.values(), *self._closed.values()))):
+                    clock.pop(stream, None)
 
     def add(self, stream: int, number: int) -> Stamp:
         """The next operation of a stream, whose number is `number`."""
         queue = self._queues[stream]
-        after = set(queue.after)
+        after = queue.before
         join(queue.clock, self._host)
         if stream == LEGACY:
             for other in self._blocking():
                 join(queue.clock, other.clock)
-                after |= other.after | ({other.last} if other.last is not None else set())
-        if queue.last is not None:
-            after.add(queue.last)
+                after |= other.before
         queue.count += 1
         stamp = Stamp(stream, queue.count, dict(queue.clock), tuple(sorted(after)))
         queue.clock[stream] = queue.count
-        queue.after, queue.last = set(), number
+        queue.after, queue.legacy, queue.last = set(), None, number
         if stream == LEGACY:
             for other in self._blocking():
                 join(other.clock, queue.clock)
-                other.after.add(number)
+                other.after, other.legacy, other.last = set(), number, None  # this one follows all that it had
         return stamp
 
     def _blocking(self) -> list[_Queue]:
@@ -104,8 +119,7 @@ class Order:
     def moment(self, stream: int) -> Moment:
         """Now, in a stream."""
         queue = self._queues[stream]
-        last = queue.after | ({queue.last} if queue.last is not None else set())
-        return Moment(stream, dict(queue.clock), tuple(sorted(last)))
+        return Moment(stream, dict(queue.clock), tuple(sorted(queue.before)))
 
     def wait(self, stream: int, moment: Moment) -> None:
         """What is asked of the stream from now on follows the moment."""
@@ -115,13 +129,19 @@ class Order:
 
     def everything(self) -> tuple[int, ...]:
         """The last operation of every stream."""
-        return tuple(sorted(queue.last for queue in self._queues.values() if queue.last is not None))
+        queues = (*self._queues.values(), *self._closed.values())
+        return tuple(sorted({number for queue in queues for number in queue.before}))
 
     def host_waits(self, moment: Moment | None = None) -> None:
         """The host has waited for a moment; None: for everything."""
-        for clock in [moment.clock] if moment is not None else [queue.clock for queue in self._queues.values()]:
+        clocks = [moment.clock] if moment is not None else [queue.clock for queue in (*self._queues.values(), *self._closed.values())]
+        for clock in clocks:
             join(self._host, clock)
+        if self._closed:
+            self._forget_closed()
 
     def host_knows(self, stamp: Stamp) -> bool:
         """Whether the host has waited for an operation, directly or not."""
+        if stamp.stream not in self._queues and stamp.stream not in self._closed:
+            return True  # its stream was closed and forgotten
         return self._host.get(stamp.stream, 0) >= stamp.place

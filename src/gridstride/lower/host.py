@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import llvmlite.binding as llvm
 
@@ -59,6 +60,14 @@ def compile_object(ir_text: str, level: int | None = 2, codegen: int | None = No
 
 def load_object(name: str, image: bytes, symbols: list[str]) -> tuple[llvm.ResourceTracker, dict[str, int]]:
     """Load an object into this process; returns what keeps it there, and the addresses of `symbols`."""
+    with _loading:  # LLVM's session is one for all threads
+        return _load(name, image, symbols)
+
+
+_loading = threading.RLock()
+
+
+def _load(name: str, image: bytes, symbols: list[str]) -> tuple[llvm.ResourceTracker, dict[str, int]]:
     builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import GridstrideError
-from gridstride.lower.race_cells import BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
+from gridstride.lower.race_cells import ATOMIC, BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
 from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
 from gridstride.machine.raw_findings import RawFinding
@@ -59,8 +59,9 @@ class RacePlanes:
         self._views["race_lists"][:12].view(np.uint32)[:] = (1, 0, LAUNCH_ENTRIES)
         return first
 
-    def touched(self, address: int, nbytes: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """For each word from `address` on, whether the latest launch read it, and whether it wrote it."""
+    def touched(self, address: int, nbytes: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """For each word from `address` on, whether the latest launch read it, whether it wrote it, and whether only atomics touched it
+        (which is neither then), as far as the last write and read tell."""
         start, count = (address >> 2) - (self._base >> 2), -(-nbytes // 4)
         low, high = self._latest
 
@@ -75,7 +76,12 @@ class RacePlanes:
             cells = self._views["race_byte_cells"].view(np.uint64).reshape(-1, BYTE_CELL // 8)
             of_words = cells[(start + split)[:, None] * 4 + np.arange(4)]
             written[split], read[split] = (latest(of_words[:, :, k]).any(axis=1) for k in (0, 1))
-        return read, written
+        atomic = [
+            (self._views[meta].view(np.uint32)[start : start + count] & ATOMIC).astype(np.bool_) for meta in ("race_read_meta", "race_write_meta")
+        ]
+        atomic[1][split] = False
+        updated = written & atomic[1] & (~read | atomic[0])
+        return read & ~updated, written & ~updated, updated
 
     def _clear(self) -> None:
         self._next = 1

@@ -135,6 +135,8 @@ class Array:
             target = destination.in_stream if hasattr(destination, "in_stream") else destination
             if not isinstance(target, np.ndarray) or target.shape != self.shape or target.dtype != self.dtype:
                 raise UsageError(f"copy_to needs a NumPy or pinned array of {self.dtype} with shape {self.shape}")
+            if not target.flags.writeable:
+                raise UsageError("the host array to copy to is read-only")
             target[...] = self.numpy()
 
     def fill(self, value: Any, stream: Stream | None = None) -> Self:

@@ -37,6 +37,7 @@ class Findings(Sequence[Finding]):
         self._tally = Tally(kinds)
         self._found: list[Finding] = []
         self._by_comment = self._by_rule = 0
+        self._operations = 0  # that the check of streams looked at
         self._heap: list[tuple[str, Memory, Allocation]] = []
 
     # ---- what was found --------------------------------------------------------------------------------------
@@ -55,8 +56,8 @@ class Findings(Sequence[Finding]):
 
     @property
     def passed(self) -> bool:
-        """Something was launched, and there is no error."""
-        return self._tally.launches > 0 and not self.errors
+        """Something was launched, or copied or filled under the check of streams, and there is no error."""
+        return self._tally.launches + self._operations > 0 and not self.errors
 
     @property
     def receipt(self) -> Receipt:
@@ -95,6 +96,9 @@ class Findings(Sequence[Finding]):
 
     def launched(self, threads: int, receipt: CheckReceipt | None, stopped: bool) -> None:
         self._tally.add(threads, receipt, stopped=stopped)
+
+    def operated(self) -> None:
+        self._operations += 1
 
     def skip(self, what: str) -> None:
         self._tally.skip(what)
@@ -188,6 +192,12 @@ def launched(threads: int, receipt: CheckReceipt | None = None, *, stopped: bool
     """Count a launch in every open session."""
     for session_ in tuple(_open):
         session_.launched(threads, receipt, stopped)
+
+
+def operated() -> None:
+    """Count an operation that the check of streams looked at, in every open session."""
+    for session_ in tuple(_open):
+        session_.operated()
 
 
 def skip(what: str) -> None:

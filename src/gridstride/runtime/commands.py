@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import UsageError
+from gridstride.events.hazards import first_common, ranges
 from gridstride.runtime.array import Array
+from gridstride.runtime.names import extent_of
 
 if TYPE_CHECKING:
     from gridstride.runtime.device import LaunchShape
@@ -170,12 +172,21 @@ def copy_command(destination: Array | npt.NDArray[Any], source: Array | npt.NDAr
         raise UsageError(f"cannot copy an array of shape {source.shape} into one of shape {destination.shape}")
     if destination.dtype != source.dtype:
         raise UsageError(f"a copy in a stream converts nothing: the source holds {source.dtype}, the destination {destination.dtype}; convert it first")
+    if isinstance(destination, Array) and isinstance(source, Array) and _overlap(destination, source):
+        raise UsageError("the two parts of one array that are copied have bytes in common: what a copy makes of them is undefined")
     if not isinstance(destination, Array) and not destination.flags.writeable:
         raise UsageError("the host array to copy to is read-only")
     for array in (destination, source):
         if array.size:
             rows_of(array)
     return Copy(destination, source)
+
+
+def _overlap(first: Array, second: Array) -> bool:
+    """Whether two arrays have bytes in common."""
+    if first.storage is not second.storage or first.size == 0:
+        return False
+    return first_common(*(ranges(extent_of(array)) for array in (first, second))) is not None
 
 
 def fill_command(array: Array, value: Any) -> Fill:

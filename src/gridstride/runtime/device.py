@@ -109,6 +109,10 @@ class Device(ABC):
         non_blocking: it does not wait for the legacy default stream, nor that for it.
         """
         least, greatest = self.stream_priorities
+        if not isinstance(priority, int):
+            raise UsageError(f"a priority is a whole number, not {type(priority).__name__} {priority!r:.40}")
+        if name is not None and not isinstance(name, str):
+            raise UsageError(f"a stream's name is text, not {type(name).__name__} {name!r:.40}")
         return _new_stream(self, next(self._streams), max(greatest, min(least, operator.index(priority))), non_blocking, name)
 
     @property
@@ -126,7 +130,7 @@ class Device(ABC):
         if not self.per_thread_default:
             return self.legacy_stream
         if not hasattr(self._own, "stream"):
-            self._own.stream = self.stream(name="the default stream of its thread")
+            self._own.stream = self.stream(name=f"default of {threading.current_thread().name}")
         own: Stream = self._own.stream
         return own
 

@@ -205,7 +205,7 @@ class GpuContext:
                 self.use()
                 self.check(self.driver.cuCtxSynchronize(), "wait for the GPU")
         if self.health.unobserved is not None:
-            print(f"gridstride: a kernel was stopped, and the program never waited for it: {self.health.unobserved}", file=sys.stderr)
+            print(f"gridstride: {self.health.unobserved}", file=sys.stderr)
         self.let_go()
         self.free_unused()
         self.driver.cuDevicePrimaryCtxRelease(self.device)

@@ -48,11 +48,11 @@ def _call(number: int | None) -> None:
         try:
             found.command.function(*found.command.arguments)
         except GridstrideError as error:
-            health.pending = error
+            health.raised(error)
         except BaseException as error:  # noqa: BLE001 - nobody is above us who could get it
             failure = UsageError(f"{found.command.what} raised {type(error).__name__}: {error}")
             failure.__cause__ = error
-            health.pending = failure
+            health.raised(failure)
 
 
 _KEPT: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_call)  # for as long as the process: CUDA may call it at any time

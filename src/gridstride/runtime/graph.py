@@ -49,11 +49,11 @@ class Graph:
         self.streams: list[Stream] = []  # that are being captured into it, the one where the capture began first
         self.capturing = False
 
-    def add(self, command: Command, after: Iterable[Node] = ()) -> Node:
+    def add(self, command: Command, after: Iterable[Node] | Node = ()) -> Node:
         """A node for an operation. Raises UsageError for one that no graph holds, or where `after` names nodes of another graph."""
         if isinstance(command, Allocate | Free | Prefetch):
             raise UsageError(f"{command.what} cannot be part of a graph")
-        before = tuple(dict.fromkeys(after))
+        before = (after,) if isinstance(after, Node) else tuple(dict.fromkeys(after))
         for node in before:
             if not isinstance(node, Node) or not (node.number < len(self.nodes) and self.nodes[node.number] is node):
                 raise UsageError("a node can only follow nodes of the same graph")
@@ -61,20 +61,22 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    def kernel(self, configured: Configured, *arguments: Any, after: Iterable[Node] = (), **options: Any) -> Node:
+    def kernel(self, configured: Configured, *arguments: Any, after: Iterable[Node] | Node = (), **options: Any) -> Node:
         """A launch: `graph.kernel(scale[blocks, 256], n, x, shared=…)`."""
+        if not hasattr(configured, "launches"):
+            raise UsageError(f"give the kernel with its grid and block, as in graph.kernel(kernel[blocks, 256], …), not {configured!r:.60}")
         return self.add(configured.command(arguments, **options), after)
 
-    def copy(self, destination: Any, source: Any, after: Iterable[Node] = ()) -> Node:
+    def copy(self, destination: Any, source: Any, after: Iterable[Node] | Node = ()) -> Node:
         """A copy between arrays of the same shape and type."""
         from gridstride.runtime.streams import end_of_copy  # here: streams know graphs
 
         return self.add(copy_command(end_of_copy(destination), end_of_copy(source)), after)
 
-    def fill(self, array: Array, value: Any, after: Iterable[Node] = ()) -> Node:
+    def fill(self, array: Array, value: Any, after: Iterable[Node] | Node = ()) -> Node:
         return self.add(fill_command(array, value), after)
 
-    def call(self, function: Callable[..., object], *arguments: Any, after: Iterable[Node] = ()) -> Node:
+    def call(self, function: Callable[..., object], *arguments: Any, after: Iterable[Node] | Node = ()) -> Node:
         """A function of the host, which must not use the device."""
         if not callable(function):
             raise UsageError(f"a host function is something to call, not {type(function).__name__}")
@@ -146,6 +148,9 @@ class Replay:
     def launch(self, stream: Stream | None = None) -> None:
         """Run the whole graph in a stream, the default stream unless one is given."""
         target = self.device.default_stream if stream is None else stream
+        if not hasattr(target, "require_usable"):
+            raise UsageError(f"a graph is launched into a stream of device.stream(), not {type(target).__name__} {target!r:.40}")
+        target.require_usable(self.device, "the graph")
         if target.graph is not None:
             raise UsageError("a graph cannot be launched into a stream that is being captured")
         self.device.launch_replay(target, self)

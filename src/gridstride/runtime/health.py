@@ -22,7 +22,14 @@ class Health:
             self.surfaced = True
             raise self.failure.with_traceback(None)
 
+    def raised(self, error: GridstrideError) -> None:
+        """A function of the host has raised; the first of several is told."""
+        if self.pending is None:
+            self.pending = error
+
     @property
     def unobserved(self) -> str | None:
-        """The fault that no call has told of yet."""
-        return None if self.failure is None or self.surfaced else str(self.failure)
+        """What no call has told of yet."""
+        if self.failure is not None and not self.surfaced:
+            return f"a kernel was stopped, and the program never waited for it: {self.failure}"
+        return f"the program never waited for a stream: {self.pending}" if self.pending is not None else None

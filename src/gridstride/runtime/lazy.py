@@ -47,6 +47,9 @@ class Lazy:
     def start(self, stream: Stream | None = None) -> Stream:
         """Ask for all of it in a stream (the default stream unless one is given), without waiting. Gives the stream."""
         target = self.device.default_stream if stream is None else stream
+        if not hasattr(target, "require_usable"):
+            raise UsageError(f"lazy operations run in a stream of device.stream(), not {type(target).__name__} {target!r:.40}")
+        target.require_usable(self.device, "the lazy operation")
         for command in self.commands:
             target.submit(command)
         return target

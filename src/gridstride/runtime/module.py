@@ -105,6 +105,9 @@ class Kernel:
             return None
         return occupancy(self.device.spec, math.prod(shape.block), self.registers, self.static_shared + shape.shared)
 
+    def lazy(self, *arguments: Any, **options: Any) -> None:
+        raise LaunchError(f"{self.name} needs its grid and block: write {self.name}[grid, block].lazy(…)")
+
     def __repr__(self) -> str:
         parameters = ", ".join(f"{p.c_type.strip()} {p.name}" if p.c_type else f"{p.describe()} {p.name}" for p in self.parameters)
         return f"<gridstride.Kernel {self.name}({parameters})>"
@@ -112,6 +115,8 @@ class Kernel:
 
 class Configured:
     """A kernel with its grid and block."""
+
+    launches = True
 
     def __init__(self, kernel: Kernel, grid: Dim3, block: Dim3) -> None:
         self._kernel = kernel

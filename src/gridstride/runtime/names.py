@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any
@@ -10,7 +11,7 @@ from gridstride.runtime.array import Array
 from gridstride.runtime.parameters import KernelParameter
 from gridstride.runtime.storage import Storage
 
-_MOST_ROWS = 1 << 16
+_MOST_PIECES = 1 << 16
 
 
 class Buffers(dict[int, str]):
@@ -56,7 +57,7 @@ def _extent(array: Array) -> tuple[int, int]:
 
 
 def extent_of(array: Any) -> list[tuple[int, int]]:
-    """The spans of addresses under an array's elements (a device array or a NumPy array), one a row where rows have gaps between them."""
+    """The spans of addresses under an array's elements (a device array or a NumPy array), one a piece where there are gaps between them."""
     address = array.address if isinstance(array, Array) else int(array.ctypes.data)
     steps = sorted(((abs(s), n, s) for n, s in zip(array.shape, array.strides, strict=True) if n > 1), reverse=True)
     low = address + sum((n - 1) * s for _, n, s in steps if s < 0)
@@ -64,10 +65,12 @@ def extent_of(array: Any) -> list[tuple[int, int]]:
     while steps and steps[-1][0] <= width:  # elements that follow each other without a gap
         width += (steps[-1][1] - 1) * steps[-1][0]
         steps.pop()
-    if len(steps) != 1 or steps[0][1] > _MOST_ROWS:
+    if math.prod(n for _, n, _ in steps) > _MOST_PIECES:
         return [(low, low + width + sum((n - 1) * step for step, n, _ in steps))]
-    step, n, _ = steps[0]
-    return [(low + k * step, low + k * step + width) for k in range(n)]
+    starts = [low]
+    for step, n, _ in steps:
+        starts = [start + k * step for start in starts for k in range(n)]
+    return [(start, start + width) for start in starts]
 
 
 def look_up(arrays: Iterable[Any], caller: FrameType) -> None:

@@ -117,6 +117,8 @@ def timeline(durations: Mapping[str, float] | None = None) -> Iterator[Recording
     durations: microseconds that kernels take, by their names, where they are known from elsewhere; the others are estimated from what
     they do, for which they are counted as in `gs.profiling()`.
     """
+    if durations is not None and not isinstance(durations, Mapping):
+        raise UsageError(f"durations are microseconds by kernel, as in {{'scale': 20.0}}, not {type(durations).__name__} {durations!r:.40}")
     given = dict(durations or {})
     for name, microseconds in given.items():
         if not isinstance(microseconds, int | float) or not microseconds >= 0:

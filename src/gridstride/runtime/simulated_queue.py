@@ -5,11 +5,13 @@ of stream hazards.
 
 from __future__ import annotations
 
+import functools
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gridstride.errors import GridstrideError, KernelFault, UsageError
 from gridstride.events.hazards import NOTHING, Access, Hazard, Hazards, Ranges, ranges
@@ -20,7 +22,7 @@ from gridstride.events.transfers import copy_microseconds, link_of, on_device_mi
 from gridstride.observers.checks import stream_hazard
 from gridstride.runtime import recording
 from gridstride.runtime.array import Array
-from gridstride.runtime.checking import is_checking
+from gridstride.runtime.checking import is_checking, operated
 from gridstride.runtime.checking import record as record_findings
 from gridstride.runtime.commands import Allocate, Command, Copy, Fill, Free, HostCall, Launch, Prefetch, label
 from gridstride.runtime.health import Health
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from gridstride.runtime.graph import Replay
     from gridstride.runtime.simulator import Simulator
     from gridstride.runtime.streams import Event, Stream
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -46,6 +50,7 @@ class _Done:
     buffers: tuple[str, ...] = ()
     reads: Ranges = field(default_factory=lambda: NOTHING)
     writes: Ranges = field(default_factory=lambda: NOTHING)
+    updates: Ranges = field(default_factory=lambda: NOTHING)
     outcome: LaunchOutcome | None = None
 
 
@@ -57,11 +62,24 @@ class EventMark:
     number: int = -1
 
 
+def _alone(method: Callable[..., _T]) -> Callable[..., _T]:
+    """A method that one thread of the host at a time is in."""
+
+    @functools.wraps(method)
+    def locked(self: SimulatedQueue, *arguments: Any, **options: Any) -> _T:
+        with self.lock:
+            return method(self, *arguments, **options)
+
+    return locked
+
+
 class SimulatedQueue:
     """All streams of one simulator."""
 
     def __init__(self, device: Simulator) -> None:
         self._weak_device = weakref.ref(device)  # so that a device ends with its last user
+        self.lock = threading.RLock()
+        """Held by whatever asks the device for something: threads of the host take turns."""
         self._link = link_of(device.spec)
         self._order = Order()
         self._hazards = Hazards(self._order)
@@ -104,6 +122,7 @@ class SimulatedQueue:
         """Whether what kernels read and wrote is wanted: something could be under way beside them."""
         return self.concurrent and is_checking(stream_hazard.CHECK.kind)
 
+    @_alone
     def submit(self, stream: Stream, command: Command) -> None:
         """Ask for an operation in a stream. A kernel that is stopped stops the device, and the next call that waits tells of it."""
         self.require_healthy()
@@ -115,6 +134,7 @@ class SimulatedQueue:
                     raise
                 self.health.failure = fault
 
+    @_alone
     def run(self, stream: Stream, command: Launch) -> LaunchOutcome:
         """Run a kernel to its end in a stream and wait for it. Raises KernelFault where it is stopped, which does not stop the device."""
         self.require_healthy()
@@ -124,11 +144,15 @@ class SimulatedQueue:
         assert outcome is not None
         return outcome
 
+    @_alone
     def launch_replay(self, stream: Stream, replay: Replay) -> None:
         """Run a graph: its operations follow each other as its edges say, all of them what the stream had, and the stream all of them."""
         self.require_healthy()
         if self.health.failure is not None:
             return
+        mark: EventMark = replay.native
+        if mark.moment is not None:  # launches of one instantiated graph follow each other, in whatever streams
+            self._order.wait(stream.number, mark.moment)
         self._mark(stream)
         before = self._order.moment(stream.number)
         lanes = [self._order.fork(before) for _ in replay.nodes]
@@ -151,6 +175,7 @@ class SimulatedQueue:
         for lane in lanes[len(moments) :]:
             self._order.close(lane)
         self._mark(stream, in_graph=True)
+        mark.moment = self._order.moment(stream.number)
 
     def _mark(self, stream: Stream, *, in_graph: bool = False) -> None:
         """The start or the end of a graph, as an operation of its stream."""
@@ -180,9 +205,11 @@ class SimulatedQueue:
         )
         self._step(operation)
         if is_checking(stream_hazard.CHECK.kind):
-            self._check(command, stream, stamp, done)
+            self._check(command, f"a graph in {stream.name}" if in_graph else stream.name, stamp, done)
         if done.pageable:
             self._order.host_waits(self._order.moment(stream.number))
+        if isinstance(command, HostCall):  # it may have told the host that all before it is done
+            self._order.host_waits(self._order.moment(stream.number if lane is None else lane))
         if isinstance(command, Free):
             command.array.free()  # now that findings can no longer ask what lies there
         return done.outcome
@@ -234,9 +261,9 @@ class SimulatedQueue:
         else:
             for array in arrays:
                 self.pages.move(array, to_host=False)
-        reads, writes = self._device.touched(command) if self.traces else (NOTHING, NOTHING)
+        reads, writes, updates = self._device.touched(command) if self.traces else (NOTHING, NOTHING, NOTHING)
         names = tuple(dict.fromkeys(command.names.values()))
-        return _Done(Kind.KERNEL, microseconds, share, buffers=names, reads=reads, writes=writes, outcome=outcome)
+        return _Done(Kind.KERNEL, microseconds, share, buffers=names, reads=reads, writes=writes, updates=updates, outcome=outcome)
 
     def _copy(self, command: Copy) -> _Done:
         destination, source = command.destination, command.source
@@ -262,11 +289,11 @@ class SimulatedQueue:
         try:
             command.function(*command.arguments)
         except GridstrideError as error:
-            self.health.pending = error
+            self.health.raised(error)
         except Exception as error:  # noqa: BLE001 - whatever the caller's function raises is told at the next wait
             failure = UsageError(f"{command.what} raised {type(error).__name__}: {error}")
             failure.__cause__ = error
-            self.health.pending = failure
+            self.health.raised(failure)
         finally:
             self._in_host_function = False
         if self._device.blocking:
@@ -274,19 +301,21 @@ class SimulatedQueue:
 
     # ---- hazards -----------------------------------------------------------------------------------------------------
 
-    def _check(self, command: Command, stream: Stream, stamp: Stamp, done: _Done) -> None:
+    def _check(self, command: Command, stream: str, stamp: Stamp, done: _Done) -> None:
+        operated()
         kernel = command.kernel.name if isinstance(command, Launch) else ""
-        found = [self._tell(h) for h in self._hazards.add(Access(stamp, command.what, kernel, stream.name, done.reads, done.writes))]
+        access = Access(stamp, command.what, kernel, stream, done.reads, done.writes, done.updates)
+        found = [self._tell(h) for h in self._hazards.add(access)]
         if done.pageable:
-            found.append(stream_hazard.pageable(command.what, stream.name, done.buffers[0] if done.buffers else None))
+            found.append(stream_hazard.pageable(command.what, stream, done.buffers[0] if done.buffers else None))
         if found:
             record_findings(found)
 
+    @_alone
     def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:
         """The host uses memory that the device reaches too. A function that a stream calls stands in the stream's order, which is not looked at."""
-        if self._in_host_function:
-            return
-        self.require_healthy()
+        if self._in_host_function or self.health.failure is not None:
+            return  # memory of the host can be read whatever has become of the device
         if is_checking(stream_hazard.CHECK.kind):
             extents = _extents([array])
             found = self._hazards.host(extents if reads else NOTHING, extents if writes else NOTHING)
@@ -300,18 +329,20 @@ class SimulatedQueue:
             )
 
     def _tell(self, hazard: Hazard) -> Any:
-        buffer, index = self._device.place_of(hazard.address)
-        return stream_hazard.tell(hazard, buffer, index)
+        return stream_hazard.tell(hazard, *self._device.place_of(hazard.address))
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
+    @_alone
     def open(self, stream: Stream) -> None:
         self.concurrent = True
         self._order.open(stream.number, blocking=not stream.non_blocking)
 
-    def close(self, stream: Stream) -> None:
-        self._order.close(stream.number)
+    @_alone
+    def close(self, stream: int) -> None:
+        self._order.close(stream)
 
+    @_alone
     def record(self, stream: Stream, event: Event) -> None:
         self.require_healthy()
         number = next(self._numbers)
@@ -322,12 +353,14 @@ class SimulatedQueue:
         mark.moment, mark.number = self._order.moment(stream.number), number
         self._step(Operation(number, Kind.EVENT, "event", stream.number, stamp.after))
 
+    @_alone
     def wait(self, stream: Stream, event: Event) -> None:
         self.require_healthy()
         mark: EventMark = event.native
         if mark.moment is not None:
             self._order.wait(stream.number, mark.moment)
 
+    @_alone
     def elapsed_ms(self, start: Event, end: Event) -> float:
         self.surface()
         if self._model is None:
@@ -336,6 +369,7 @@ class SimulatedQueue:
 
     # ---- waiting -----------------------------------------------------------------------------------------------------
 
+    @_alone
     def synchronize(self, moment: Moment | None, what: str) -> None:
         """The host waits for a place in a stream; None: for everything."""
         self.require_healthy()
@@ -346,6 +380,14 @@ class SimulatedQueue:
             self._model.forget()
         self.surface()
 
+    @_alone
+    def seen_done(self, moment: Moment | None) -> None:
+        """The host has asked whether a place in a stream was reached, and heard that it was: from then on it knows."""
+        self.surface()
+        if moment is not None:
+            self._order.host_waits(moment)
+
+    @_alone
     def moment(self, stream: Stream) -> Moment:
         return self._order.moment(stream.number)
 
@@ -355,6 +397,7 @@ class SimulatedQueue:
         self.surface()
         self._device.require_no_capture("a copy outside of streams")
 
+    @_alone
     def outside_streams(self, what: str, array: Array, *, kind: Kind, source: Array | None = None) -> None:
         """A copy or fill that was asked of no stream: it stands in the default stream, and the host waits for copies from or to it."""
         self.require_outside_streams()
@@ -372,6 +415,7 @@ class SimulatedQueue:
                 Operation(number, kind, _plain(what), stream.number, stamp.after, microseconds, nbytes=nbytes, pageable=host, host_waits=host, buffers=buffers, stream_name=stream.name)
             )
         if is_checking(stream_hazard.CHECK.kind):
+            operated()
             extents = _extents([array])
             reads = extents if kind is Kind.TO_HOST else NOTHING if source is None else _extents([source])
             writes = NOTHING if kind is Kind.TO_HOST else extents

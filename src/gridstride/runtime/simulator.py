@@ -88,6 +88,7 @@ class Simulator(Device):
         self._queue = SimulatedQueue(self)
         self._watcher = HostWatcher(self._queue, self._witness)
         self._pinned: dict[int, int] = {}  # address → bytes
+        self._dropped: deque[int] = deque()  # numbers of streams that nobody holds any more
         self._said = weakref.finalize(self, _tell_unobserved, self._queue.health)
 
     def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
@@ -111,16 +112,23 @@ class Simulator(Device):
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, name: str | None = None) -> Storage:
-        self._queue.require_healthy()
-        self._free_unused()
-        allocation = self.memory.allocate(nbytes, name=name or "")
+        with self._queue.lock:
+            self._queue.require_healthy()
+            self._free_unused()
+            allocation = self.memory.allocate(nbytes, name=name or "")
         # The garbage collector may end an array at any moment, in the middle of an allocation too: it only leaves a note here.
         note = self._unused.append
-        storage = Storage(self, ArenaBytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_unused)
+        storage = Storage(self, ArenaBytes(self.memory), allocation.address, nbytes, name, lambda: note(allocation), self._free_now)
         storage.watcher = self._watcher
         return storage
 
+    def _free_now(self) -> None:
+        with self._queue.lock:
+            self._free_unused()
+
     def _free_unused(self) -> None:
+        while self._dropped:
+            self._queue.close(self._dropped.popleft())
         while self._unused:
             allocation = self._unused.popleft()
             self.memory.free(allocation)
@@ -165,12 +173,13 @@ class Simulator(Device):
     def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:
         self._queue.host_touches(array, reads=reads, writes=writes)
 
-    def place_of(self, address: int) -> tuple[str | None, int | None]:
-        """The name of the buffer that holds an address, and the index of the element there."""
+    def place_of(self, address: int) -> tuple[str | None, int | None, int]:
+        """The name of the buffer that holds an address, the index of the element there, and the bytes of an element (4 where unknown)."""
         allocation = self.memory.find(address)
         if allocation is None:
-            return None, None
-        return allocation.name or None, self._witness.index_in(allocation, address)
+            return None, None, 4
+        size = self._witness.element_size(allocation)
+        return allocation.name or None, None if size is None else (address - allocation.address) // size, size or 4
 
     # ---- streams -----------------------------------------------------------------------------------------------------
 
@@ -181,12 +190,14 @@ class Simulator(Device):
         if stream.number != LEGACY:
             self._queue.require_healthy()
             self._queue.open(stream)
+            # The garbage collector may end a stream at any moment: it only leaves a note.
+            weakref.finalize(stream, self._dropped.append, stream.number).atexit = False
 
     def close_stream(self, stream: Stream) -> None:
-        self._queue.close(stream)
+        self._queue.close(stream.number)
 
     def stream_done(self, stream: Stream) -> bool:
-        self._queue.surface()
+        self._queue.seen_done(self._queue.moment(stream))
         return True  # everything is carried out when it is asked for
 
     def synchronize_stream(self, stream: Stream) -> None:
@@ -207,7 +218,8 @@ class Simulator(Device):
         return mark.moment is not None
 
     def event_done(self, event: Event) -> bool:
-        self._queue.surface()
+        mark: EventMark = event.native
+        self._queue.seen_done(mark.moment)
         return True
 
     def synchronize_event(self, event: Event) -> None:
@@ -218,7 +230,8 @@ class Simulator(Device):
     def elapsed_ms(self, start: Event, end: Event) -> float:
         return self._queue.elapsed_ms(start, end)
 
-    def new_replay(self, replay: Replay) -> None: ...
+    def new_replay(self, replay: Replay) -> EventMark:
+        return EventMark()
 
     def update_replay(self, replay: Replay, number: int) -> None: ...
 
@@ -252,17 +265,20 @@ class Simulator(Device):
             record_findings([launch_shape.refused(kernel.name, str(error))])
             raise
 
-    def touched(self, command: Launch) -> tuple[Ranges, Ranges]:
-        """The words of its buffers that the launch which has just run read, and those that it wrote."""
+    def touched(self, command: Launch) -> tuple[Ranges, Ranges, Ranges]:
+        """The words of its buffers and of the module's variables that the launch which has just run read, that it wrote, and that only its
+        atomics touched."""
         planes = race_planes(self.memory)
-        reads: list[tuple[int, int]] = []
-        writes: list[tuple[int, int]] = []
-        for address in command.names:
-            allocation = self.memory.find(address)
+        module = command.kernel.module
+        assert isinstance(module, SimulatedModule)
+        found: tuple[list[tuple[int, int]], ...] = ([], [], [])
+        given = [self.memory.find(address) for address in command.names]
+        for allocation in (*given, *module.program.globals(self.memory).values()):
             if allocation is not None and allocation.size:
-                for spans, mask in zip((reads, writes), planes.touched(allocation.address, allocation.size), strict=True):
+                for spans, mask in zip(found, planes.touched(allocation.address, allocation.size), strict=True):
                     spans += runs(mask, allocation.address)
-        return ranges(reads), ranges(writes)
+        reads, writes, updates = map(ranges, found)
+        return reads, writes, updates
 
     def share_of(self, command: Launch) -> float:
         """How much of the device a launch's blocks fill."""
@@ -377,4 +393,4 @@ def _in_the_sources_words(fault: KernelFault, kernel: Kernel) -> KernelFault:
 def _tell_unobserved(health: Health) -> None:
     """A fault that no call has told of must not be lost with its device."""
     if health.unobserved is not None:
-        print(f"gridstride: a kernel was stopped, and the program never waited for it: {health.unobserved}", file=sys.stderr)
+        print(f"gridstride: {health.unobserved}", file=sys.stderr)

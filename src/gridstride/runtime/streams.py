@@ -74,6 +74,8 @@ class Event:
 
     def __sub__(self, start: Event) -> float:
         """`end - start` in milliseconds."""
+        if not isinstance(start, Event):
+            return NotImplemented
         return start.elapsed_ms(self)
 
     def __repr__(self) -> str:
@@ -229,6 +231,12 @@ class Stream:
         self.synchronize()
         self._closed = True
         self.device.close_stream(self)
+
+    def require_usable(self, device: Device, what: str) -> None:
+        """Raise UsageError for a closed stream, or one that is not of the device that `what` belongs to."""
+        self._require_open()
+        if self.device is not device:
+            raise UsageError(f"{what} belongs to another device object than {self.name}")
 
     def _require_open(self) -> None:
         if self._closed:

@@ -59,10 +59,10 @@ class Witness:
         """An array lies at the start of an allocation."""
         self._dtypes[array.address] = array.dtype
 
-    def index_in(self, allocation: Allocation, address: int) -> int | None:
-        """The index of the element at an address, where the elements' type is known."""
+    def element_size(self, allocation: Allocation) -> int | None:
+        """Bytes of the elements of the array that an allocation was made for, where that is known."""
         dtype = self._dtypes.get(allocation.address)
-        return None if dtype is None else (address - allocation.address) // dtype.itemsize
+        return None if dtype is None else dtype.itemsize
 
     def freed(self, allocation: Allocation) -> None:
         self._freed.append(allocation)
