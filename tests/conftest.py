@@ -4,6 +4,7 @@ then a test against false alarms."""
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,10 @@ settings.load_profile("gridstride")
 
 # Devices of the tests tell of a fault at its launch, which is where a test looks for it; tests of the default open theirs with blocking=False.
 os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+
+# Jobs that a shell runs in the background begin with interrupts ignored, and hand that on; tests of interrupts need them.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = ("engine", "engine_coverage", "truth_set", "pipeline")
 # What stops a kernel reaches the test as an exception, and refused launches are what some tests are about.

@@ -133,7 +133,7 @@ def checking(checks: str = "all", *, schedules: int = 0, suppress: str | Path | 
     schedules: run every launch again under so many other orders of blocks and warps, and compare what they leave in memory.
     suppress: a file of rules for findings that are not wanted.
 
-    A kernel that is stopped still raises KernelFault; the finding is then here too. Raises UsageError for an unknown kind or an unreadable file.
+    A kernel that is stopped still raises KernelFault, at the next call that waits (at its launch on a `blocking` device); the finding is here at once. Raises UsageError for an unknown kind or an unreadable file.
     """
     with session(parse_kinds(checks), schedules=schedules, rules=read_rules(Path(suppress)) if suppress is not None else ()) as findings:
         yield findings
