@@ -3,6 +3,7 @@ then a test against false alarms."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -41,6 +42,13 @@ EXPECTED = {
     "test_a_product_by_compare_and_swap": {"race-global"},
     "test_a_counter_of_16_bits": {"race-global"},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tidy() -> Iterator[None]:
+    """Devices of a module's tests that caught exceptions hold on to are ended: with checks on each takes a good part of a process's address space."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 
 import pytest
@@ -19,3 +20,19 @@ def test_a_host_without_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
         detectors.RacePlanes(1 << 20, 1 << 30)
     # 28 bytes a word, 32 a byte, and the lists
     assert str(error.value) == "the host does not give the race checks 39 GiB of address space (little of it is ever used): lift `ulimit -v`"
+
+
+def test_devices_that_nobody_uses_make_room() -> None:
+    """Each takes a good part of the address space that a process has; in a cycle only the garbage collector ends them."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.planes = detectors.RacePlanes(1 << 20, 142 << 30)
+            self.itself = self
+
+    gc.disable()
+    try:
+        for _ in range(40):
+            Cycle()
+    finally:
+        gc.enable()

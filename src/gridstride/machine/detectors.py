@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class RacePlanes:
         sizes = {f"race_{name}": words * size for name, size in PLANES.items()}
         sizes |= {"race_byte_cells": (span + 64) * BYTE_CELL, "race_lists": LAUNCH_ENTRIES * ENTRY}
         try:
-            self._maps = {name: reserve(size) for name, size in sizes.items()}
+            self._maps = _reserve_all(sizes)
         except (OSError, ValueError):
             total = sum(sizes.values()) >> 30
             raise GridstrideError(f"the host does not give the race checks {total:,} GiB of address space (little of it is ever used): lift `ulimit -v`") from None
@@ -90,6 +91,15 @@ class RacePlanes:
                 area.madvise(mmap.MADV_DONTNEED)
             else:
                 area[:] = bytes(len(area))
+
+
+def _reserve_all(sizes: dict[str, int]) -> dict[str, mmap.mmap]:
+    """Address space for all planes, where need be that of devices which nobody uses and the garbage collector has not come to yet."""
+    try:
+        return {name: reserve(size) for name, size in sizes.items()}
+    except (OSError, ValueError):
+        gc.collect()
+        return {name: reserve(size) for name, size in sizes.items()}
 
 
 def shared_shadow(shared_bytes: int) -> dict[str, int]:
