@@ -9,7 +9,7 @@ the last piece is staged, which is taken to be the same), and so does everything
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridstride.events.operations import HostWait, Kind, Operation, Step
@@ -197,8 +197,3 @@ def common(first: Sequence[tuple[float, float]], second: Sequence[tuple[float, f
         else:
             j += 1
     return total
-
-
-def ends(schedule: Schedule) -> Mapping[int, float]:
-    """The end of each operation by its number."""
-    return {placed.operation.number: placed.end for placed in schedule.operations}

@@ -6,7 +6,7 @@ share of it that the H200 reached, and the rest is the H200's. `measured` says w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridstride.machine.devices import DeviceSpec
 
@@ -69,20 +69,16 @@ def link_of(device: DeviceSpec) -> Link:
         return H200
     generation = _GENERATION.get(device.key, 5 if device.architecture.compute_capability >= (9, 0) else 4)
     share = 2.0 ** (generation - 5)
-    return Link(
-        H200.pinned_to_device * share,
-        H200.pinned_to_host * share,
-        min(H200.pageable_to_device, H200.pinned_to_device * share),
-        min(H200.pageable_to_host, H200.pinned_to_host * share),
-        H200.start_copy,
-        H200.start_kernel,
-        H200.host_call,
-        H200.pageable_call,
-        H200.fault_to_device * share,
-        H200.fault_to_host * share,
-        H200.mapped * share,
-        H200.follow,
-        H200.graph_node,
+    return replace(
+        H200,
+        pinned_to_device=H200.pinned_to_device * share,
+        pinned_to_host=H200.pinned_to_host * share,
+        pageable_to_device=min(H200.pageable_to_device, H200.pinned_to_device * share),
+        pageable_to_host=min(H200.pageable_to_host, H200.pinned_to_host * share),
+        fault_to_device=H200.fault_to_device * share,
+        fault_to_host=H200.fault_to_host * share,
+        mapped=H200.mapped * share,
+        measured=False,
     )
 
 

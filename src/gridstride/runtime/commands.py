@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import UsageError
@@ -193,7 +192,3 @@ def fill_command(array: Array, value: Any) -> Fill:
     """A fill for a stream. Raises UsageError where the value does not fit the array's type."""
     element = array.one_element(value)
     return Fill(array, element.tobytes())
-
-
-def is_zero(pattern: bytes) -> bool:
-    return not np.frombuffer(pattern, np.uint8).any()

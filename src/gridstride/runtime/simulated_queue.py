@@ -130,9 +130,13 @@ class SimulatedQueue:
             try:
                 self._carry_out(stream, command)
             except KernelFault as fault:
-                if self._device.blocking or fault.code == "interrupted":
-                    raise
-                self.health.failure = fault
+                self._stopped(fault)
+
+    def _stopped(self, fault: KernelFault) -> None:
+        """A kernel was stopped: raise it now, or keep it for the next call that waits."""
+        if self._device.blocking or fault.code == "interrupted":
+            raise fault
+        self.health.failure = fault
 
     @_alone
     def run(self, stream: Stream, command: Launch) -> LaunchOutcome:
@@ -164,9 +168,7 @@ class SimulatedQueue:
             try:
                 self._carry_out(stream, command, in_graph=True, lane=lane)
             except KernelFault as fault:
-                if self._device.blocking or fault.code == "interrupted":
-                    raise
-                self.health.failure = fault
+                self._stopped(fault)
                 break
             moments.append(self._order.moment(lane))
         for lane, moment in zip(lanes, moments, strict=False):
@@ -187,23 +189,24 @@ class SimulatedQueue:
         number = next(self._numbers)
         stamp = self._order.add(stream.number if lane is None else lane, number)
         done = self._do(command)
-        operation = Operation(
-            number,
-            done.kind,
-            _plain(command.what),
-            stream.number,
-            stamp.after,
-            done.microseconds,
-            done.share,
-            done.nbytes,
-            done.pageable,
-            done.pageable,
-            done.buffers,
-            stream.priority,
-            in_graph,
-            stream.name,
-        )
-        self._step(operation)
+        if self.keeps_time:
+            operation = Operation(
+                number,
+                done.kind,
+                _plain(command.what),
+                stream.number,
+                stamp.after,
+                done.microseconds,
+                done.share,
+                done.nbytes,
+                done.pageable,
+                done.pageable,
+                done.buffers,
+                stream.priority,
+                in_graph,
+                stream.name,
+            )
+            self._step(operation)
         if is_checking(stream_hazard.CHECK.kind):
             self._check(command, f"a graph in {stream.name}" if in_graph else stream.name, stamp, done)
         if done.pageable:
@@ -239,9 +242,9 @@ class SimulatedQueue:
                 return _Done(Kind.HOST)
             case Prefetch():
                 moved = self.pages.move(command.array, to_host=command.to_host)
-                rate = self._link.pinned_to_host if command.to_host else self._link.pinned_to_device
+                microseconds = copy_microseconds(self._link, moved, to_device=not command.to_host, pageable=False)
                 kind = Kind.PREFETCH_TO_HOST if command.to_host else Kind.PREFETCH_TO_DEVICE
-                return _Done(kind, moved / (rate * 1e3), nbytes=moved, buffers=_names([command.array]), reads=_extents([command.array]))
+                return _Done(kind, microseconds, nbytes=moved, buffers=_names([command.array]), reads=_extents([command.array]))
             case Free():
                 return _Done(Kind.FREE, buffers=_names([command.array]), writes=_extents([command.array]))
             case Allocate():
@@ -251,16 +254,13 @@ class SimulatedQueue:
         arrays = [a for a in command.arguments if isinstance(a, Array)]
         outcome = self._device.execute(command)
         microseconds, share = 0.0, 1.0
+        moved = sum(self.pages.move(a, to_host=False) for a in arrays)
         if self.keeps_time:
             known = recording.known_duration(command.kernel.name)
             microseconds = known if known is not None else outcome.kernel_us or 0.0
             share = self._device.share_of(command)
-            moved = sum(self.pages.move(a, to_host=False) for a in arrays)
             crossed = sum(a.nbytes for a in arrays if self._device.is_pinned(a.address))
             microseconds += moved / (self._link.fault_to_device * 1e3) + crossed / (self._link.mapped * 1e3)
-        else:
-            for array in arrays:
-                self.pages.move(array, to_host=False)
         reads, writes, updates = self._device.touched(command) if self.traces else (NOTHING, NOTHING, NOTHING)
         names = tuple(dict.fromkeys(command.names.values()))
         return _Done(Kind.KERNEL, microseconds, share, buffers=names, reads=reads, writes=writes, updates=updates, outcome=outcome)

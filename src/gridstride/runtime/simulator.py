@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from gridstride.runtime.graph import Replay
     from gridstride.runtime.streams import Event, Stream
 
-_ALWAYS_FITS = 256
 _LOCKSTEP_BUDGET = 1 << 26  # loop iterations: below a second
+_ALWAYS_FITS = 256
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
 
 LAUNCH_US = FITTED.launch_us
