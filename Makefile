@@ -37,7 +37,7 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 	touch $@
 
 $(INSTALLED_DEV): pyproject.toml $(INSTALLED)
-	$(PIP) -e '.[image,dev]'
+	$(PIP) -e '.[image,python,libs,cluster,dev]'
 	touch $@
 
 $(BIN)/python:
