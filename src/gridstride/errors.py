@@ -58,3 +58,7 @@ class KernelFault(GridstrideError):
         self.code = code
         self.fault = fault
         self.raw_findings: tuple[object, ...] = ()  # what a checked launch had found before it was stopped
+
+    def __reduce__(self) -> tuple[type[KernelFault], tuple[str, str, object | None]]:
+        """For the way to another process: what is told about it, without what its device alone can read."""
+        return type(self), (str(self), self.code, self.fault)

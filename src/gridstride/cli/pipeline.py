@@ -19,9 +19,8 @@ from rich.text import Text
 import gridstride as gs
 from gridstride.cli import options, pipeline_streamed
 from gridstride.cli.running import STANDARD_OUTPUT
-from gridstride.errors import GridstrideError, UsageError
+from gridstride.errors import UsageError
 from gridstride.pipeline import batch
-from gridstride.pipeline.differences import differences
 from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known
 from gridstride.pipeline.parameters import DEFAULT, Parameters
 
@@ -114,32 +113,32 @@ def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_fi
             tasks = []
         for number, task in enumerate(tasks):
             progress.update(shown, completed=number, description=escape(task.source.name))
-            try:
-                reports = batch.process(task, pipelines, prepared)
-            except GridstrideError as error:
-                _complain(errors, error)
-                entries.append(batch.failure_as_json(task, error))
-                status = max(status, error.exit_status)
-                continue
-            for report in reports:
-                _show(console, report, device)
-                entries.append(report.as_json())
-                if not report.passed:
-                    status = max(status, VERIFICATION_FAILED)
-                    wrong = ", ".join(c.stage for c in report.checks if not c.passed)
-                    _complain(errors, f"{task.source}: {wrong} {'' if len(reports) == 1 else f'of `{report.impl}` '}differ from the reference")
-            if len(reports) > 1:
-                different = [difference for report in reports[1:] for difference in differences(reports[0].result, report.result)]
-                for difference in different:
-                    status = max(status, VERIFICATION_FAILED)
-                    _complain(errors, f"{task.source}: {difference}")
-                if not different:
-                    console.print(f"{', '.join(report.impl for report in reports)} agree bit for bit.")
+            outcome = batch.process(task, pipelines, prepared)
+            entries += batch.entries(outcome)
+            status = max(status, tell(outcome, device, console, errors))
     if json_file == STANDARD_OUTPUT:
         options.print_json(batch.json_text(device, entries))
     elif json_file is not None:
         batch.write_json(json_file, device, entries)
     return status
+
+
+def tell(outcome: batch.Outcome, device: str, console: Console, errors: Console) -> int:
+    """Show what became of one image, and say what went wrong. Returns the exit status for it."""
+    source, reports = outcome.task.source, outcome.reports
+    if outcome.failure is not None:
+        _complain(errors, outcome.failure)
+        return outcome.failure.exit_status
+    for report in reports:
+        _show(console, report, device)
+        if not report.passed:
+            wrong = ", ".join(c.stage for c in report.checks if not c.passed)
+            _complain(errors, f"{source}: {wrong} {'' if len(reports) == 1 else f'of `{report.impl}` '}differ from the reference")
+    for difference in outcome.differences:
+        _complain(errors, f"{source}: {difference}")
+    if len(reports) > 1 and not outcome.differences:
+        console.print(f"{', '.join(report.impl for report in reports)} agree bit for bit.")
+    return VERIFICATION_FAILED if outcome.differences or not all(report.passed for report in reports) else 0
 
 
 class _Rate(ProgressColumn):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import images
+from gridstride.pipeline.differences import Difference, differences
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline
 from gridstride.pipeline.inputs import STANDARD, images_named
@@ -124,6 +125,13 @@ def failure_as_json(task: Task, error: GridstrideError) -> dict[str, Any]:
     return {"image": str(task.source), "output": None, "status": "error", "error": failure}
 
 
+def entries(outcome: Outcome) -> list[dict[str, Any]]:
+    """The entries of one task in the JSON result: one for each implementation, or one that tells what stopped it."""
+    if outcome.failure is not None:
+        return [failure_as_json(outcome.task, outcome.failure)]
+    return [report.as_json() for report in outcome.reports]
+
+
 def demo_photograph() -> AbstractContextManager[Path]:
     """The photograph that comes with the package, as a file for the time of a `with` block."""
     return as_file(files("gridstride.pipeline") / "photographs" / "dandelion.jpg")
@@ -160,39 +168,74 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> 
     return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending), strict=True)]
 
 
-def process(task: Task, pipelines: Sequence[EdgePipeline], prepared: set[str]) -> list[ImageReport]:
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one task: a report for each implementation and where they differ from the first, or the failure that stopped it."""
+
+    task: Task
+    reports: tuple[ImageReport, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    failure: GridstrideError | None = None
+
+
+def process(task: Task, pipelines: Sequence[EdgePipeline], prepared: set[str]) -> Outcome:
     """Read one image, run and check it with each implementation, write what the first makes.
 
     `prepared` holds the layouts whose machine code was made, and is added to. The edges are written even where a check fails: they show
-    what is wrong. Raises `GridstrideError` of whatever kind stopped it.
+    what is wrong. What stops it, a `GridstrideError` of whatever kind, is in the outcome.
     """
-    start = time.perf_counter()
-    image, note = decode(task, pipelines[0].parameters)
+    try:
+        start = time.perf_counter()
+        data = file_of(task)
+        outcome, file = made(task, data, pipelines, prepared, start)
+        write(task, file)
+    except GridstrideError as error:
+        return Outcome(task, failure=error)
+    return outcome
+
+
+def made(task: Task, data: bytes, pipelines: Sequence[EdgePipeline], prepared: set[str], start: float) -> tuple[Outcome, bytes]:
+    """What `process` makes of the bytes of a file, and the file for its edges; start: when reading it began, by `time.perf_counter`."""
+    image, note = decoded(task, data, pipelines[0].parameters)
     read = time.perf_counter() - start
-    reports = [_run(task, image, pipeline, prepared, read) for pipeline in pipelines]
+    reports = tuple(_run(task, image, pipeline, prepared, read) for pipeline in pipelines)
+    different = tuple(difference for report in reports[1:] for difference in differences(reports[0].result, report.result))
     # An output that is wrong has no note, so that it is made again.
-    encode(task, reports[0].result.output, note if all(report.passed for report in reports) else None)
-    return reports
+    return Outcome(task, reports, different), images.encoded(reports[0].result.output, note if all(report.passed for report in reports) else None)
+
+
+def file_of(task: Task) -> bytes:
+    """A task's image file as it is. Raises `GridstrideError` where it cannot be read."""
+    if task.source != STANDARD:
+        return images.file_bytes(task.source)
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise UsageError("standard input is empty: no image came")
+    return data
+
+
+def decoded(task: Task, data: bytes, parameters: Parameters) -> tuple[Samples, str]:
+    """The samples of a task's image from its file, and the note that its output gets. Raises `GridstrideError` for what is no image."""
+    return images.decoded(data, Path("standard input") if task.source == STANDARD else task.source), _note(data, parameters)
 
 
 def decode(task: Task, parameters: Parameters) -> tuple[Samples, str]:
-    """The samples of a task's image, and the note that its output gets. Raises `GridstrideError` for what is no image."""
-    if task.source == STANDARD:
-        data = sys.stdin.buffer.read()
-        if not data:
-            raise UsageError("standard input is empty: no image came")
-        return images.decoded(data, Path("standard input")), _note(data, parameters)
-    data = images.file_bytes(task.source)
-    return images.decoded(data, task.source), _note(data, parameters)
+    """`decoded` of a task's file."""
+    return decoded(task, file_of(task), parameters)
 
 
 def encode(task: Task, output: npt.NDArray[Any], note: str | None) -> None:
     """Write a task's output, whole or not at all. Raises `UsageError` where it cannot be written."""
+    write(task, images.encoded(output, note))
+
+
+def write(task: Task, file: bytes) -> None:
+    """Put the file of an output into its place, whole or not at all. Raises `UsageError` where it cannot be written."""
     if task.target == STANDARD:
-        sys.stdout.buffer.write(images.encoded(output, note))
+        sys.stdout.buffer.write(file)
         sys.stdout.buffer.flush()
     else:
-        images.write_grey(task.target, output, note)
+        images.write_whole(task.target, lambda opened: opened.write(file))
 
 
 def is_done(task: Task, parameters: Parameters) -> bool:

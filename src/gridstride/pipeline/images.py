@@ -93,11 +93,6 @@ def images_in(folder: Path) -> list[Path]:
     return found
 
 
-def write_grey(path: Path, image: npt.NDArray[Any], note: str | None = None) -> None:
-    """Write a grey image, whole or not at all: 8 or 16 bits as PNG, floats as TIFF. Raises `UsageError` where it cannot be written."""
-    write_whole(path, lambda file: file.write(encoded(image, note)))
-
-
 def encoded(image: npt.NDArray[Any], note: str | None = None) -> bytes:
     """The file of a grey image: 8 or 16 bits as PNG, floats as TIFF. `note_of` reads the note again."""
     from PIL.PngImagePlugin import PngInfo
@@ -114,7 +109,7 @@ def encoded(image: npt.NDArray[Any], note: str | None = None) -> bytes:
 
 
 def note_of(path: Path) -> str | None:
-    """The note of an image that `write_grey` has written; None where there is no such image, it is broken, or has none."""
+    """The note of an image that `encoded` has made; None where there is no such image, it is broken, or has none."""
     pillow = _pillow()
     try:
         with _quiet(pillow), pillow.open(path, formats=_FORMATS) as file:
