@@ -309,7 +309,7 @@ def test_device_names() -> None:
         gs.device(5)  # type: ignore[arg-type]
     with usage_error("threads is a whole number, not str '2'"):
         gs.device("sim", threads="2")  # type: ignore[arg-type]
-    with usage_error("give a path (.cu or .ptx), CUDA C++ text or PTX text to compile, not int 5"):
+    with usage_error("give a path (.cu or .ptx), CUDA C++ text, PTX text or a Python function to compile, not int 5"):
         gs.device("sim").compile(5)  # type: ignore[arg-type]
     with usage_error("threads must be at least 1, not 0"):
         gs.device("sim", threads=0)

@@ -13,6 +13,8 @@ from gridstride.errors import UnsupportedError, UsageError
 from gridstride.frontends import ptx_file
 from gridstride.frontends.cuda_cpp import CompiledSource, Defines, compile_cuda, real_arch
 from gridstride.frontends.names import KernelNames, demangle
+from gridstride.frontends.python_function import CompiledPython
+from gridstride.frontends.python_parameters import flat_parameters
 from gridstride.frontends.resources import ResourceReport, Resources, assemble_for_resources, find_assembler
 from gridstride.frontends.signatures import KernelSignature, Parameter, kernel_signatures
 
@@ -27,7 +29,7 @@ class LoadedSource:
     `text` is the source as it was given, `path` its file (None for text), `name` what messages call it; `log` holds the compiler's warnings.
     """
 
-    kind: Literal["cuda", "ptx"]
+    kind: Literal["cuda", "ptx", "python"]
     name: str
     path: Path | None
     text: str
@@ -35,6 +37,7 @@ class LoadedSource:
     arch: str
     log: str = ""
     compiled: CompiledSource | None = None
+    python: CompiledPython | None = None
 
     @cached_property
     def parameters_by_entry(self) -> Mapping[str, tuple[str, ...]]:
@@ -46,7 +49,7 @@ class LoadedSource:
         """The kernels as CUDA C++ declares them: for a PTX file, in the source that its line information names, if it lies beside it."""
         if self.compiled is not None:
             return kernel_signatures([self.text, *self.compiled.files.values()])
-        if self.path is None:
+        if self.path is None or self.python is not None:
             return ()
         beside = (self.path.parent / PurePosixPath(file).name for file in self.files.values())
         return kernel_signatures(_read(file) for file in beside if file.suffix in _CUDA_SUFFIXES and file.is_file())
@@ -104,6 +107,8 @@ class LoadedSource:
 
     def parameters(self, kernel: str) -> tuple[Parameter, ...] | None:
         """The parameters of a kernel with their C++ types as the source spells them; None where no source or more than one reading is there."""
+        if self.python is not None:
+            return flat_parameters(self.python.arguments)
         entry = self.entry(kernel)
         count = len(self.parameters_by_entry[entry])
         plain = demangle(entry)
@@ -116,6 +121,8 @@ class LoadedSource:
 
     def parameter_names(self, kernel: str) -> tuple[str, ...] | None:
         """The names of a kernel's parameters by position: the source's, or those that hand-written PTX gives; None where nobody named them."""
+        if self.python is not None:
+            return tuple(parameter.name for parameter in flat_parameters(self.python.arguments))
         entry = self.entry(kernel)
         own = ptx_file.own_parameter_names(entry, self.parameters_by_entry[entry])
         if own is not None:
@@ -201,6 +208,14 @@ def load_source(
         line_info=line_info,
     )
     return LoadedSource("cuda", shown, path, text, compiled.ptx, compiled.options.arch, compiled.log, compiled)
+
+
+def python_source(compiled: CompiledPython) -> LoadedSource:
+    """A Python function that was compiled, as a source with one kernel."""
+    file = compiled.function.file
+    path = Path(file) if Path(file).is_file() else None
+    arch = ptx_file.target(compiled.ptx) or "sm_90"
+    return LoadedSource("python", file, path, compiled.function.text, compiled.ptx, arch, python=compiled)
 
 
 def _is_text(source: str) -> bool:

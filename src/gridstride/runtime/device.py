@@ -8,9 +8,11 @@ import operator
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +25,12 @@ from gridstride.runtime.array import Array, host_array
 from gridstride.runtime.storage import Storage
 
 if TYPE_CHECKING:
+    from gridstride.frontends.source import LoadedSource
     from gridstride.runtime.commands import Command, Launch
     from gridstride.runtime.graph import Graph, Replay
     from gridstride.runtime.host_memory import HostArray, ManagedArray
     from gridstride.runtime.module import Kernel, Module
+    from gridstride.runtime.python_kernel import PythonKernel
     from gridstride.runtime.streams import Event, Stream
 
 Shape = int | tuple[int, ...]
@@ -85,13 +89,34 @@ class Device(ABC):
 
     # ---- code ------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def compile(self, source: str | PathLike[str], **options: Any) -> Module:
-        """A module of kernels from a path (`.cu`, `.ptx`), CUDA C++ text, or PTX text (which begins with `.version`).
+    @overload
+    def compile(self, source: str | PathLike[str], **options: Any) -> Module: ...
+
+    @overload
+    def compile(self, source: Callable[..., Any], **options: Any) -> PythonKernel: ...
+
+    def compile(self, source: Any, **options: Any) -> Module | PythonKernel:
+        """A module of kernels from a path (`.cu`, `.ptx`), CUDA C++ text, or PTX text (which begins with `.version`); or one kernel from a
+        Python function, plain or decorated with `@cuda.jit`.
 
         Options are those of the front end (`gridstride.frontends.source.load_source`): include folders, defines, and so on.
         Raises CompileError, ParseError, UnsupportedError or UsageError.
         """
+        from gridstride.frontends.source import load_source
+        from gridstride.runtime.python_kernel import PythonKernel, is_python_kernel
+
+        if is_python_kernel(source):
+            return PythonKernel(self, source)
+        if not isinstance(source, str | PathLike):
+            raise UsageError(
+                f"give a path (.cu or .ptx), CUDA C++ text, PTX text or a Python function to compile, not {type(source).__name__} {source!r:.60}"
+            )
+        text = source if isinstance(source, str) else Path(fspath(source))
+        return self.load(load_source(text, **{"arch": self.spec.target, **options}))
+
+    @abstractmethod
+    def load(self, source: LoadedSource) -> Module:
+        """A module of kernels that a front end has compiled."""
 
     @abstractmethod
     def launch(self, command: Launch) -> LaunchOutcome:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import LaunchError, UnsupportedError, UsageError
+from gridstride.errors import LaunchError, UnsupportedError
 from gridstride.events.operations import Kind
-from gridstride.frontends.source import load_source
+from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import check_launch
 from gridstride.observers.checks import launch_shape
 from gridstride.runtime import checking, profiling, recording
@@ -57,11 +55,8 @@ class GpuDevice(Device):
 
     # ---- code --------------------------------------------------------------------------------------------------------
 
-    def compile(self, source: str | PathLike[str], **options: Any) -> GpuModule:
-        if not isinstance(source, str | PathLike):
-            raise UsageError(f"give a path (.cu or .ptx), CUDA C++ text or PTX text to compile, not {type(source).__name__} {source!r:.60}")
-        text = source if isinstance(source, str) else Path(fspath(source))
-        return GpuModule(self, load_source(text, **{"arch": self.spec.target, **options}))
+    def load(self, source: LoadedSource) -> GpuModule:
+        return GpuModule(self, source)
 
     def require_launchable(self, kernel: Kernel, shape: LaunchShape) -> None:
         registers = kernel.own_registers if isinstance(kernel, GpuKernel) else None

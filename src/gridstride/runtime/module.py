@@ -9,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Dim3
+from gridstride.frontends.python_parameters import flat_values
 from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import as_dim3
@@ -31,6 +32,9 @@ from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
 from gridstride.runtime.storage import Storage
 from gridstride.runtime.streams import Stream
+
+if TYPE_CHECKING:
+    from gridstride.runtime.python_kernel import PythonKernel
 
 LEAST_REGISTERS = 16
 """The driver gives no thread fewer registers (every launch on an H200 whose kernel asks for 8 to 14 shows 16 in Nsight Compute)."""
@@ -89,6 +93,8 @@ class Kernel:
         Raises LaunchError where arguments or dimensions do not fit.
         """
         given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
+        if self.module.source.python is not None:
+            given = tuple(flat_values(self.module.source.python.arguments, given))
         with api_call(self.name):
             parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, given, self.device)
         names = buffer_names(self.parameters, given, caller)
@@ -118,7 +124,7 @@ class Configured:
 
     launches = True
 
-    def __init__(self, kernel: Kernel, grid: Dim3, block: Dim3) -> None:
+    def __init__(self, kernel: Kernel | PythonKernel, grid: Dim3, block: Dim3) -> None:
         self._kernel = kernel
         self._grid = grid
         self._block = block

@@ -36,6 +36,8 @@ _C_NAMES: dict[str, str] = {
     **dict.fromkeys(("__half", "half"), "float16"),
     "float": "float32",
     "double": "float64",
+    # kernels written in Python name types as NumPy does
+    **{name: name for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")},
 }
 _C_DTYPES = {name: np.dtype(dtype) for name, dtype in _C_NAMES.items()}
 _QUALIFIERS = re.compile(

@@ -8,18 +8,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from os import PathLike, fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gridstride.errors import KernelFault, LaunchError, UsageError
+from gridstride.errors import KernelFault, LaunchError
 from gridstride.events.hazards import Ranges, ranges, runs
 from gridstride.events.operations import LEGACY
 from gridstride.findings import Finding
-from gridstride.frontends.source import load_source
+from gridstride.frontends.source import LoadedSource
 from gridstride.machine import launch as engine
 from gridstride.machine.clusters import check_cooperative, cluster_of
 from gridstride.machine.detectors import race_planes
@@ -91,11 +89,8 @@ class Simulator(Device):
         self._dropped: deque[int] = deque()  # numbers of streams that nobody holds any more
         self._said = weakref.finalize(self, _tell_unobserved, self._queue.health)
 
-    def compile(self, source: str | PathLike[str], **options: Any) -> SimulatedModule:
-        if not isinstance(source, str | PathLike):
-            raise UsageError(f"give a path (.cu or .ptx), CUDA C++ text or PTX text to compile, not {type(source).__name__} {source!r:.60}")
-        text = source if isinstance(source, str) else Path(fspath(source))
-        return SimulatedModule(self, load_source(text, **{"arch": self.spec.target, **options}))
+    def load(self, source: LoadedSource) -> SimulatedModule:
+        return SimulatedModule(self, source)
 
     def another(self) -> Simulator:
         """A device like this one with memory of its own."""
