@@ -48,6 +48,7 @@ COMMANDS = (
     Command("roofline", "gridstride.cli.roofline", "Roofline of a device, and the laws of Amdahl and Gustafson."),
     Command("access", "gridstride.cli.access", "What a warp's accesses cost: sectors, bank passes, and where the lanes go."),
     Command("devices", "gridstride.cli.devices", "The GPUs that can be simulated, and their limits."),
+    Command("gallery", "gridstride.cli.gallery", "Canonical kernels as ladders from the plain way to the fast one, and exercises."),
     Command("bench", "gridstride.cli.bench", "Measure the simulator's speed on this machine."),
 )
 

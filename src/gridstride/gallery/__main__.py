@@ -1,0 +1,25 @@
+"""Writes pages of the documentation: `python -m gridstride.gallery docs/gallery [NAME …]`; without names all, and the index."""
+
+import sys
+from pathlib import Path
+
+from gridstride.gallery import Workshop, climb, labs, ladder, ladders, pages
+
+
+def write(folder: Path, names: list[str]) -> int:
+    workshop, wrong = Workshop("sim"), 0
+    for found in map(ladder, names) if names else ladders():
+        climbed = climb(found, found.steps, workshop)
+        for complaint in (complaint for one in climbed for complaint in one.complaints):
+            print(complaint, file=sys.stderr)
+            wrong = 1
+        (folder / f"{found.name}.md").write_text(pages.page(found, climbed), encoding="utf-8")
+    if not names:
+        (folder / "README.md").write_text(pages.index(ladders(), labs()), encoding="utf-8")
+    return wrong
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit("write python -m gridstride.gallery FOLDER [NAME …], where FOLDER is the one of the pages")
+    sys.exit(write(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,1 @@
+"""One package a laboratory: its `LAB`, a kernel to begin with, and a solution."""

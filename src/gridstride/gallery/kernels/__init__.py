@@ -1,0 +1,1 @@
+"""One package a ladder: its `LADDER`, and its sources beside it."""
