@@ -9,15 +9,17 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from threading import RLock
 from types import FunctionType
 from typing import Any
 
 from gridstride.errors import CompileError, UnsupportedError, UsageError
 from gridstride.frontends.python_function import CompiledPython, PythonFunction, PythonOptions, RaisedException
+from gridstride.frontends.python_linking import GRID_SYNC, Linkable, linkable_file, linked
 from gridstride.frontends.python_parameters import Argument, Complex, DeviceArray, EnumMember, Members, Number, Record
 
 _MISSING = "kernels written in Python need numba-cuda, which is not installed here: run `pip install 'gridstride[python]'`"
@@ -154,8 +156,10 @@ def compile_function(function: PythonFunction, types: Sequence[Any], arch: str) 
     capability = _capability(arch)
     with _compiling_for(capability):
         made, texts = _compile(function, tuple(types), entry, capability)
+    codes = [*map(_linkable, function.options.link), *map(_linkable, made.library._linking_files)]
+    ptx = linked(function.name, texts, codes, _providers(), arch, debug=function.options.debug)
     exceptions = {code: _exception(*raised) for code, raised in made.call_helper.exceptions.items()} if made.call_helper else {}
-    return CompiledPython(function, "\n".join(texts), entry, arguments, made.library.use_cooperative, exceptions)
+    return CompiledPython(function, ptx, entry, arguments, made.library.use_cooperative, exceptions)
 
 
 def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int]) -> tuple[Any, list[str]]:
@@ -185,6 +189,30 @@ def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capab
         return made, library.get_asm_strs(cc=capability)
     except cuda.core.errors.NumbaError as error:
         raise CompileError(_told(error, function)) from None
+
+
+def _linkable(code: Any) -> Linkable:
+    """A file or one of Numba's objects with code in memory."""
+    if isinstance(code, str):
+        return linkable_file(code)
+    text = code.data.decode() if isinstance(code.data, bytes) and code.kind in ("cu", "ptx") else code.data
+    if not isinstance(text, str):
+        raise UnsupportedError(f"{code.name} cannot be linked: Python kernels link CUDA C++ and PTX, no machine code")
+    return Linkable(f"{code.name}.cu", text)
+
+
+def _providers() -> dict[str, Callable[[], Linkable]]:
+    """Where functions come from that Numba's code calls: by the beginning of their names."""
+    folder = Path(_numba().__file__).parent
+
+    def own(*names: str) -> Callable[[], Linkable]:
+        return lambda: linkable_file(str(folder.joinpath(*names)))
+
+    return {
+        "numba_attempt_nocopy_reshape": own("reshape_funcs.cu"),
+        "NRT_": own("memory_management", "nrt.cu"),
+        "cudaCG": lambda: linkable_file(str(GRID_SYNC)),
+    }
 
 
 def _capability(arch: str) -> tuple[int, int]:

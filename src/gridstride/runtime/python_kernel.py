@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ class PythonKernel:
         """A launch, and the copies of the host's arrays that it uses."""
         kernel = self.specialize(*arguments)
         placing = Placing(self.device)
+        if (python := kernel.module.source.python) is not None and python.cooperative:
+            shape = replace(shape, cooperative=True)
         given = [placing.place(argument, name) for argument, name in zip(arguments, self.function.parameters, strict=True)]
         return kernel.command(shape, given, caller), placing
 
