@@ -11,13 +11,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
 from typing import Any
 
-from gridstride.errors import CompileError, UnsupportedError, UsageError
+from gridstride.errors import CompileError, LaunchError, UnsupportedError, UsageError
 from gridstride.frontends.python_function import CompiledPython, PythonFunction, PythonOptions, RaisedException
 from gridstride.frontends.python_linking import GRID_SYNC, Linkable, linkable_file, linked
 from gridstride.frontends.python_parameters import Argument, Complex, DeviceArray, EnumMember, Members, Number, Record
@@ -32,6 +33,8 @@ def _numba() -> Any:
     try:
         import numba.cuda
         import numba.cuda.compiler
+        import numba.cuda.core.errors
+        import numba.cuda.core.sigutils
         import numba.cuda.cudadrv.nvvm
         import numba.cuda.descriptor
         import numba.cuda.dispatcher
@@ -100,6 +103,11 @@ def array_type(dtype: Any, dimensions: int, layout: str, *, readonly: bool = Fal
     return _numba().types.Array(element, dimensions, layout, readonly=readonly, aligned=aligned)
 
 
+def address_type() -> Any:
+    """The type of a raw address; only a declared signature says what is there."""
+    return _numba().types.voidptr
+
+
 def tuple_type(members: Sequence[Any], kind: type) -> Any:
     """The type of a tuple, or of a named tuple of the class `kind`."""
     return _numba().types.BaseTuple.from_types(members, kind)
@@ -143,6 +151,82 @@ def _element(kind: Any) -> str:
     return str(kind) if known else "void"
 
 
+def fitting(function: PythonFunction, types: Sequence[Any]) -> tuple[Any, ...]:
+    """The types to compile for: these, or of the signatures that the function was declared with the one that takes them best.
+
+    Raises LaunchError where none does.
+    """
+    given = tuple(types)
+    if not function.signatures or given in function.signatures:
+        return given
+    ranked = sorted((rank, number) for number, wanted in enumerate(function.signatures) if (rank := _conversions(given, wanted)) is not None)
+    if not ranked:
+        declared = " or ".join(_spelled(wanted) for wanted in function.signatures)
+        raise LaunchError(f"{function.name} is declared for {declared}, and was given {_spelled(given)}")
+    return function.signatures[ranked[0][1]]
+
+
+def _conversions(given: tuple[Any, ...], wanted: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """How many arguments need a conversion of each kind, the worst kind first; None where one cannot be converted."""
+    if len(given) != len(wanted):
+        return None
+    context = _numba().descriptor.cuda_target.typing_context
+    addresses = (_numba().types.RawPointer, _numba().types.CPointer)
+    counts: dict[str, int] = {}
+    for have, want in zip(given, wanted, strict=True):
+        taken = isinstance(want, addresses) and isinstance(have, (*addresses, _numba().types.Integer))
+        found = None if have == want or taken else context.can_convert(have, want)
+        if found is not None:
+            counts[found.name] = counts.get(found.name, 0) + 1
+        elif have != want and not taken:
+            return None
+    return tuple(counts.get(kind, 0) for kind in ("unsafe", "safe", "promote"))
+
+
+def _spelled(types: Sequence[Any]) -> str:
+    return f"({', '.join(map(short_type, types))})"
+
+
+def short_type(kind: Any) -> str:
+    """A type as signatures write it: `float32[:, ::1]`."""
+    if not isinstance(kind, _numba().types.Array):
+        return str(getattr(kind, "literal_type", kind))
+    axes = [":"] * kind.ndim
+    if kind.layout == "C" and axes:
+        axes[-1] = "::1"
+    elif kind.layout == "F" and axes:
+        axes[0] = "::1"
+    return f"{kind.dtype}[{', '.join(axes)}]"
+
+
+def defer_signatures() -> None:
+    """Let `@cuda.jit("void(float32[:])")` only note the signature where no driver is: Numba would compile, and asks the driver for what.
+
+    To be called before the decorators run. Where there is a driver, nothing changes.
+    """
+    cuda = _numba()
+    dispatcher = cuda.dispatcher.CUDADispatcher
+    if getattr(dispatcher.compile, "gridstride", False) or cuda.is_available():
+        return
+
+    def note(self: Any, signature: Any) -> Any:
+        types, _ = cuda.core.sigutils.normalize_signature(signature)
+        return self.overloads.setdefault(tuple(types), _Noted(cuda.types.none(*types)))
+
+    note.gridstride = True  # type: ignore[attr-defined]
+    dispatcher.compile = note
+    cuda.dispatcher.get_current_device = lambda: _StandIn((9, 0))  # device functions are the same for all until they are written as PTX
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """A signature that was not compiled, in the place of Numba's kernel."""
+
+    signature: Any
+    entry_point: None = None
+    objectmode: bool = False
+
+
 # ---- compiling -------------------------------------------------------------------------------------------------------
 
 
@@ -163,32 +247,45 @@ def compile_function(function: PythonFunction, types: Sequence[Any], arch: str) 
 
 
 def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int]) -> tuple[Any, list[str]]:
+    """Numba's result and the PTX of a kernel. Raises CompileError."""
+    try:
+        try:
+            return _compile_as_dispatcher(function, types, entry, capability, lines=not function.options.debug)
+        except SyntaxError:  # Numba looks for the line of the `def` in the source text, which it cannot read where a lambda is a part of it
+            return _compile_as_dispatcher(function, types, entry, capability, lines=False)
+    except _numba().core.errors.NumbaError as error:
+        raise CompileError(_told(error, function)) from None
+    except Exception as error:
+        what = _first_sentence(str(error)) or "no reason given"
+        raise CompileError(f"{function.file}:{function.line}: {function.name}: Numba could not compile it ({type(error).__name__}: {what})") from error
+
+
+def _compile_as_dispatcher(
+    function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int], *, lines: bool
+) -> tuple[Any, list[str]]:
     """What Numba's own dispatcher does up to the PTX (numba-cuda, `numba/cuda/dispatcher.py`, `_Kernel.__init__`)."""
     cuda, options = _numba(), function.options
     nvvm_options: dict[str, Any] = {"fastmath": options.fastmath, "opt": 3 if options.opt else 0}
     if options.debug:
         nvvm_options["g"] = None
-    try:
-        made = cuda.compiler.compile_cuda(
-            function.function,
-            cuda.types.void,
-            types,
-            debug=options.debug,
-            lineinfo=not options.debug,
-            fastmath=options.fastmath,
-            nvvm_options=nvvm_options,
-            cc=capability,
-            max_registers=options.max_registers,
-            abi_info={"abi_name": entry},
-        )
-        library = made.library
-        kernel = library.get_function(made.fndesc.llvm_func_name)
-        library._entry_name = made.fndesc.llvm_func_name
-        cuda.compiler.kernel_fixup(kernel, options.debug)
-        cuda.cudadrv.nvvm.set_launch_bounds(kernel, options.launch_bounds)
-        return made, library.get_asm_strs(cc=capability)
-    except cuda.core.errors.NumbaError as error:
-        raise CompileError(_told(error, function)) from None
+    made = cuda.compiler.compile_cuda(
+        function.function,
+        cuda.types.void,
+        types,
+        debug=options.debug,
+        lineinfo=lines,
+        fastmath=options.fastmath,
+        nvvm_options=nvvm_options,
+        cc=capability,
+        max_registers=options.max_registers,
+        abi_info={"abi_name": entry},
+    )
+    library = made.library
+    kernel = library.get_function(made.fndesc.llvm_func_name)
+    library._entry_name = made.fndesc.llvm_func_name
+    cuda.compiler.kernel_fixup(kernel, options.debug)
+    cuda.cudadrv.nvvm.set_launch_bounds(kernel, options.launch_bounds)
+    return made, library.get_asm_strs(cc=capability)
 
 
 def _linkable(code: Any) -> Linkable:

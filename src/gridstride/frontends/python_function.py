@@ -78,3 +78,8 @@ class CompiledPython:
     arguments: tuple[Argument, ...]
     cooperative: bool = False
     exceptions: Mapping[int, RaisedException] = field(default_factory=dict)
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """Of each parameter of the entry the position of the argument that it belongs to."""
+        return tuple(position for position, argument in enumerate(self.arguments) for _ in argument.parameters())

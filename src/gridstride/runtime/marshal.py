@@ -42,7 +42,7 @@ def pack_arguments(kernel: str, parameters: Sequence[KernelParameter], size: int
             data = pack(parameter, argument, device)
         except _Refused as refused:
             raise LaunchError(
-                f"{kernel}, argument {parameter.position + 1} ({parameter.name}: {parameter.describe()}): {refused}"
+                f"{kernel}, argument {parameter.number} ({parameter.name}: {parameter.describe()}): {refused}"
             ) from None
         buffer[parameter.offset : parameter.offset + parameter.size] = data
     return bytes(buffer)

@@ -53,6 +53,7 @@ class KernelParameter:
     """One parameter. `type` is PTX's, None for a structure; `size`, `align` and `offset` are bytes in the parameter buffer.
 
     c_type: the type as the source writes it; None for PTX alone, which does not tell an address from a 64-bit number.
+    argument: the position of the argument in the source that it belongs to, where one argument takes several parameters.
     """
 
     position: int
@@ -63,6 +64,12 @@ class KernelParameter:
     align: int
     offset: int
     c_type: str | None = None
+    argument: int | None = None
+
+    @property
+    def number(self) -> int:
+        """Which argument of a call it is (or belongs to), from 1."""
+        return 1 + (self.position if self.argument is None else self.argument)
 
     @property
     def wide_integer(self) -> bool:
@@ -121,6 +128,7 @@ def plain_type(text: str) -> str:
 def kernel_parameters(entry: str, source: LoadedSource, program: Program) -> list[KernelParameter]:
     """The parameters of a kernel: where PTX has them, named and typed as the source does."""
     declared, names = source.parameters(entry), source.parameter_names(entry)
+    owners = None if source.python is None else source.python.owners
     return [
         KernelParameter(
             position,
@@ -131,6 +139,7 @@ def kernel_parameters(entry: str, source: LoadedSource, program: Program) -> lis
             parameter.align,
             parameter.offset,
             declared[position].type if declared else None,
+            owners[position] if owners else None,
         )
         for position, parameter in enumerate(program.entries[entry].parameters)
     ]

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gridstride.frontends.numba_cuda import array_type, tuple_type, type_of
+from gridstride.errors import UsageError
+from gridstride.frontends.numba_cuda import address_type, array_type, tuple_type, type_of
 from gridstride.runtime.array import Array
 from gridstride.runtime.device import Device
 from gridstride.runtime.host_memory import HostArray
+from gridstride.runtime.pointer import Pointer
 
 
 def argument_type(value: Any) -> Any:
@@ -20,6 +22,10 @@ def argument_type(value: Any) -> Any:
     if isinstance(value, Array):
         layout = "C" if value.contiguous else "F" if _column_major(value) else "A"
         return array_type(value.dtype, value.ndim, layout)
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        raise UsageError(f"an array of {value.dtype} cannot be an argument of a kernel: it holds Python objects")
+    if isinstance(value, Pointer):
+        return address_type()
     if isinstance(value, tuple):
         return tuple_type([argument_type(member) for member in value], type(value))
     return type_of(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
-from gridstride.frontends.numba_cuda import compile_function, is_python_kernel, python_function
+from gridstride.frontends.numba_cuda import compile_function, fitting, is_python_kernel, python_function
 from gridstride.frontends.python_function import PythonFunction
 from gridstride.frontends.source import python_source
 from gridstride.machine.limits import as_dim3
@@ -51,7 +51,7 @@ class PythonKernel:
         if len(arguments) != len(self.function.parameters):
             wanted = ", ".join(self.function.parameters)
             raise LaunchError(f"{self.name} takes {len(self.function.parameters)} arguments ({wanted}), but {len(arguments)} were given")
-        return self.for_types(tuple(map(argument_type, arguments)))
+        return self.for_types(fitting(self.function, tuple(map(argument_type, arguments))))
 
     def for_types(self, types: Sequence[Any]) -> Kernel:
         """The kernel for arguments of these (Numba's) types."""
