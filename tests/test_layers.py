@@ -9,7 +9,7 @@ import gridstride
 
 ROOT = pathlib.Path(gridstride.__file__).parent
 ROOMS = [
-    *("errors", "findings", "cache", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
+    *("errors", "findings", "cluster", "cache", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
     *("arguments", "cases", "gallery", "pipeline", "bench", "cli", "pytest_plugin"),
 ]
 # The entry of an operation with effects (memory, barriers, lanes, calls) names what lowers it, and looks it up when it is called: loading the

@@ -136,3 +136,13 @@ def test_help_shows_brackets_as_they_are_written(entry: cli.Command) -> None:
     command = get_group(cli._application([entry.name])).commands[entry.name]
     for text in (command.help or "", *(getattr(parameter, "help", None) or "" for parameter in command.params)):
         assert Text.from_markup(text).plain == text.replace("\\[", "[")
+
+
+def test_interrupt_while_a_command_is_loaded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gridstride.cli.importlib.import_module", load)
+    with pytest.raises(SystemExit) as ended:
+        main(["devices"])
+    assert (ended.value.code, capsys.readouterr().err) == (130, "gridstride: interrupted\n")

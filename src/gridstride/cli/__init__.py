@@ -71,6 +71,8 @@ def _status(arguments: Sequence[str]) -> int:
         _application(arguments)(args=arguments, prog_name="gridstride")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:  # before the command itself began: its module, and the engine with it, was being loaded
+        return _interrupted()
     except GridstrideError as error:
         print(f"gridstride: {error}", file=sys.stderr)
         return error.exit_status
@@ -81,6 +83,12 @@ def _status(arguments: Sequence[str]) -> int:
         print("gridstride: this is an error in Gridstride itself; please report it with the lines above", file=sys.stderr)
         return INTERNAL_ERROR
     return 0
+
+
+def _interrupted() -> int:
+    """Say that somebody interrupted, and return the exit status for it."""
+    print("gridstride: interrupted", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _cannot_print(error: OSError) -> int:
@@ -112,8 +120,7 @@ def _telling_interrupts(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **given)
         except KeyboardInterrupt:
-            print("gridstride: interrupted", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(_interrupted()) from None
 
     return run
 

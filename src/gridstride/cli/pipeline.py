@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +20,7 @@ from rich.text import Text
 
 import gridstride as gs
 from gridstride.cli import options, pipeline_streamed
+from gridstride.cli.pipeline_spread import SpreadPipelines, Where, in_order
 from gridstride.cli.running import STANDARD_OUTPUT
 from gridstride.errors import UsageError
 from gridstride.pipeline import batch
@@ -52,6 +55,10 @@ def command(
     ] = False,
     graph: Annotated[bool, typer.Option("--graph", help="With --stream: ask for each image's work as one graph.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Skip images whose output is there and whose file and choices are unchanged.")] = False,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Spread the images over N processes (a Dask cluster of this machine).")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Spread the images over a running Dask cluster: tcp://HOST:PORT of its scheduler.")
+    ] = None,
     impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
     """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
@@ -65,13 +72,22 @@ def command(
         tables.quiet = True  # the document or the image alone goes there
     if graph and not stream:
         raise UsageError("--graph is for --stream")
+    if workers is not None and cluster is not None:
+        raise UsageError("--workers starts a cluster, --cluster takes one that runs: give one of them")
+    if stream and (workers is not None or cluster is not None):
+        raise UsageError("--stream is for one process; workers read, compute and write beside each other without it")
     if stream and impl in (ALL, "reference"):
         raise UsageError(f"--stream is for implementations with kernels, not `{impl}`")
     chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
     if impl != ALL:
         require_known(impl)
-    opened = gs.device(device, threads=threads)
-    pipelines = [EdgePipeline(opened, chosen, name) for name in (IMPLEMENTATIONS if impl == ALL else (impl,))]
+    impls = IMPLEMENTATIONS if impl == ALL else (impl,)
+    pipelines: HerePipelines | SpreadPipelines
+    if workers is None and cluster is None:
+        opened = gs.device(device, threads=threads)
+        pipelines = HerePipelines([EdgePipeline(opened, chosen, name) for name in impls])
+    else:
+        pipelines = SpreadPipelines(Where(workers, cluster), device, threads, chosen, impls)
     status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume))
     raise typer.Exit(status)
 
@@ -85,7 +101,31 @@ class How:
     resume: bool = False
 
 
-def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_file: Path | None, demo: bool, console: Console, errors: Console, how: How) -> int:
+class HerePipelines:
+    """Images done one after the other by this process, with each of the implementations."""
+
+    def __init__(self, pipelines: Sequence[EdgePipeline]) -> None:
+        self.pipelines = pipelines
+        self.parameters = pipelines[0].parameters
+        self.device = str(pipelines[0].device)
+
+    def outcomes(self, tasks: Sequence[batch.Task]) -> Iterator[batch.Outcome]:
+        """Each task's outcome, in order."""
+        prepared: set[str] = set()
+        for task in tasks:
+            yield batch.process(task, self.pipelines, prepared)
+
+
+def run(
+    inputs: list[Path],
+    output: Path,
+    pipelines: HerePipelines | SpreadPipelines,
+    json_file: Path | None,
+    demo: bool,
+    console: Console,
+    errors: Console,
+    how: How,
+) -> int:
     """The command without its parsing; returns the exit status, the highest of those of all images.
 
     Raises `GridstrideError` for what concerns all images; what concerns one is written to `errors`, and the others are done.
@@ -95,31 +135,32 @@ def run(inputs: list[Path], output: Path, pipelines: list[EdgePipeline], json_fi
             inputs = [*inputs, stack.enter_context(batch.demo_photograph())]
         if not inputs:
             raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
-        tasks = batch.plan(inputs, output, pipelines[0].parameters.ending)
-        device = str(pipelines[0].device)
-        skipped = [task for task in tasks if how.resume and batch.is_done(task, pipelines[0].parameters)]
+        tasks = batch.plan(inputs, output, pipelines.parameters.ending)
+        skipped = [task for task in tasks if how.resume and batch.is_done(task, pipelines.parameters)]
         tasks = [task for task in tasks if task not in skipped]
         if skipped:
             console.print(f"{len(skipped)} of {len(skipped) + len(tasks)} images are done and unchanged: skipped.")
         status = 0
         entries: list[dict[str, Any]] = [batch.skipped_as_json(task) for task in skipped]
-        prepared: set[str] = set()
         progress = stack.enter_context(_progress(console, errors))
-        shown = progress.add_task("", total=len(tasks))
-        if how.stream:
-            status, made, line = pipeline_streamed.run(tasks, pipelines[0], how.graph, progress, shown, partial(_complain, errors))
+        shown = progress.add_task("" if not tasks else escape(tasks[0].source.name), total=len(tasks))
+        if how.stream and isinstance(pipelines, HerePipelines):
+            status, made, line = pipeline_streamed.run(tasks, pipelines.pipelines[0], how.graph, progress, shown, partial(_complain, errors))
             entries += made
             console.print(Text(line), soft_wrap=True)
             tasks = []
-        for number, task in enumerate(tasks):
-            progress.update(shown, completed=number, description=escape(task.source.name))
-            outcome = batch.process(task, pipelines, prepared)
-            entries += batch.entries(outcome)
-            status = max(status, tell(outcome, device, console, errors))
+        waiting = deque(tasks)
+        for ready in in_order(pipelines.outcomes(tasks), tasks):
+            progress.advance(shown)
+            for outcome in ready:
+                waiting.popleft()
+                progress.update(shown, description=escape(waiting[0].source.name if waiting else ""))
+                entries += batch.entries(outcome)
+                status = max(status, tell(outcome, pipelines.device, console, errors))
     if json_file == STANDARD_OUTPUT:
-        options.print_json(batch.json_text(device, entries))
+        options.print_json(batch.json_text(pipelines.device, entries))
     elif json_file is not None:
-        batch.write_json(json_file, device, entries)
+        batch.write_json(json_file, pipelines.device, entries)
     return status
 
 
