@@ -144,5 +144,5 @@ def test_interrupt_while_a_command_is_loaded(capsys: pytest.CaptureFixture[str],
 
     monkeypatch.setattr("gridstride.cli.importlib.import_module", load)
     with pytest.raises(SystemExit) as ended:
-        main(["devices"])
+        cli.main(["devices"])
     assert (ended.value.code, capsys.readouterr().err) == (130, "gridstride: interrupted\n")
