@@ -28,6 +28,7 @@ from gridstride.runtime.initial import DTYPES, Initial, typed
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import pointer
 from gridstride.runtime.profiling import compared_with_machine_code, profiling
+from gridstride.runtime.python_module import PythonModule
 from gridstride.runtime.request import Argument, Buffer, LaunchRequest, RawPointer, Scalar
 
 _FIELDS = ("name", "kernel", "grid", "block", "args")
@@ -176,7 +177,7 @@ class CheckRequest:
     rules: tuple[Rule, ...] = ()
 
 
-def run_case(request: LaunchRequest, module: Module, *, profile: bool = False, checks: CheckRequest | None = None) -> CaseResult:
+def run_case(request: LaunchRequest, module: Module | PythonModule, *, profile: bool = False, checks: CheckRequest | None = None) -> CaseResult:
     """Run one launch on buffers of its own, which are freed again; whatever goes wrong, an interrupt too, is in the result, not raised.
 
     profile: count what the launch does. checks: look for findings.
@@ -189,9 +190,9 @@ def run_case(request: LaunchRequest, module: Module, *, profile: bool = False, c
     return replace(result, findings=(*own, *found), receipt=found.receipt)
 
 
-def _run_to_the_end(request: LaunchRequest, module: Module, profile: bool) -> CaseResult:
+def _run_to_the_end(request: LaunchRequest, module: Module | PythonModule, profile: bool) -> CaseResult:
     try:
-        return _run(request, module[request.kernel], profile)
+        return _run(request, module.kernel_for(request), profile)
     except GridstrideError as error:
         return failed_case(request, error)
     except KeyboardInterrupt:
@@ -220,6 +221,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
     arrays: list[Array] = []
     arguments: list[Any] = []
     outputs: dict[int, Array] = {}
+    names = kernel.argument_names
     try:
         for position, argument in enumerate(request.arguments):
             match argument:
@@ -228,7 +230,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
                 case RawPointer(address):
                     arguments.append(pointer(address))
                 case Buffer():
-                    array = _upload(kernel, argument, kernel.parameters[position].name if position < len(kernel.parameters) else None)
+                    array = _upload(kernel, argument, names[position] if position < len(names) else None)
                     arrays.append(array)
                     arguments.append(array)
                     if argument.out:
@@ -248,7 +250,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
             estimate_us=metrics.estimate_us if metrics else None,
             receipt=Receipt(launches=1, threads=outcome.threads),
             outputs={position: array.numpy() for position, array in outputs.items()},
-            output_names={position: kernel.parameters[position].name for position in outputs},
+            output_names={position: names[position] for position in outputs},
             metrics=metrics,
         )
     finally:
@@ -264,7 +266,7 @@ def _upload(kernel: Kernel, buffer: Buffer, name: str | None) -> Array:
 
 def run_cases(
     requests: Sequence[LaunchRequest],
-    module: Module,
+    module: Module | PythonModule,
     progress: Callable[[LaunchRequest], None] = lambda request: None,
     *,
     profile: bool = False,

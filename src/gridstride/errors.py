@@ -48,7 +48,8 @@ class LaunchError(GridstrideError):
 class KernelFault(GridstrideError):
     """A kernel was stopped while it ran: a bad access, a trap, a deadlock, a budget, an interrupt.
 
-    `fault` is the `gridstride.findings.Finding` with the exact place.
+    `fault` is the `gridstride.findings.Finding` with the exact place. `raised` is set where a kernel written in Python raised an exception,
+    after which the device goes on: the exception's class and arguments (`gridstride.frontends.python_function.RaisedException`).
     """
 
     exit_status = 1
@@ -57,6 +58,7 @@ class KernelFault(GridstrideError):
         super().__init__(message)
         self.code = code
         self.fault = fault
+        self.raised: object | None = None
         self.raw_findings: tuple[object, ...] = ()  # what a checked launch had found before it was stopped
 
     def __reduce__(self) -> tuple[type[KernelFault], tuple[str, str, object | None]]:

@@ -24,6 +24,7 @@ from gridstride.runtime.gpu_driver import Gpu, find_gpu
 from gridstride.runtime.gpu_jobs import Job, JobResult, outputs_of, prepare
 from gridstride.runtime.module import Module
 from gridstride.runtime.opening import device as open_device
+from gridstride.runtime.python_module import PythonModule
 from gridstride.runtime.request import LaunchRequest
 
 CacheControl = Literal["none", "all"]
@@ -96,7 +97,7 @@ def _simulated(option: str, gpu: Gpu) -> tuple[str, list[str]]:
 
 
 def _compare(
-    module: Module, requests: Sequence[LaunchRequest], gpu: Gpu, counters: bool, cache_control: str
+    module: Module | PythonModule, requests: Sequence[LaunchRequest], gpu: Gpu, counters: bool, cache_control: str
 ) -> tuple[list[CaseComparison], str | None]:
     """Both sides of each launch, and why the GPU's counters are missing, if they are."""
     with running.progress(len(requests)) as step:
@@ -110,7 +111,7 @@ def _compare(
         for request, result in zip(requests, simulated, strict=True):
             if result.failure is None:
                 try:
-                    jobs.append(prepare(folder, request, module[request.kernel], gpu.arch))
+                    jobs.append(prepare(folder, request, module.kernel_for(request), gpu.arch))
                 except GridstrideError as error:
                     refused[request.name] = str(error)
         real = gpu_session.launch_all(folder, jobs, gpu)

@@ -18,6 +18,7 @@ from gridstride.cases import CheckRequest, failed_case, read_cases, run_cases, s
 from gridstride.cli import options
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.findings import Dim3
+from gridstride.frontends.python_module import python_reference
 from gridstride.machine.limits import as_dim3
 from gridstride.report import files, findings_text
 from gridstride.report import json as json_report
@@ -26,11 +27,13 @@ from gridstride.report.source_lines import SourceLines
 from gridstride.runtime.device import Device
 from gridstride.runtime.expressions import Number, evaluate_count
 from gridstride.runtime.module import Kernel, Module
+from gridstride.runtime.python_kernel import PythonKernel
+from gridstride.runtime.python_module import PythonModule
 from gridstride.runtime.recording import timeline
 from gridstride.runtime.request import Argument, LaunchRequest, Scalar
 
 STANDARD_OUTPUT = Path("-")
-SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The kernels: a .cu or .ptx file.")]
+SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The kernels: a .cu or .ptx file, or module.py:function for a Python kernel.")]
 KernelArgument = Annotated[
     str | None, typer.Argument(metavar="KERNEL", help="Which kernel to launch; not with --cases.", show_default=False)
 ]
@@ -88,15 +91,18 @@ class WhatToRun:
             return _run_file(target, lambda: self._load(target), self._of_file(), profile, checks)
         return _run_single(target, lambda: self._load(target), self, profile, checks)
 
-    def launches(self, target: Device) -> tuple[Module, list[LaunchRequest]]:
+    def launches(self, target: Device) -> tuple[Module | PythonModule, list[LaunchRequest]]:
         """The module and the launches, nothing run yet. Raises what loading raises, and UsageError for wrong options and files."""
         if self.cases is not None:
             requests = self._of_file()
             return self._load(target), requests
-        kernel = self._load(target)[_named(self)]
-        return kernel.module, [_single_request(kernel, self)]
+        module = self._load(target)
+        return module, [_single_request(module[_named(self, module)], self)]
 
-    def _load(self, target: Device) -> Module:
+    def _load(self, target: Device) -> Module | PythonModule:
+        if python_reference(self.source) is not None:
+            _refuse_for_python(self)
+            return PythonModule(target, self.source)
         return target.compile(Path(self.source), include_dirs=self.include, defines=self.define)
 
     def _of_file(self) -> list[LaunchRequest]:
@@ -123,8 +129,14 @@ def _refuse_with_cases(what: WhatToRun) -> None:
         raise UsageError(f"with --cases the file says what to launch; leave out {' and '.join(extra)}")
 
 
+def _refuse_for_python(what: WhatToRun) -> None:
+    for option, value in (("--include", what.include), ("--define", what.define)):
+        if value:
+            raise UsageError(f"{option} is for CUDA C++; {what.source} is Python")
+
+
 def _run_file(
-    target: Device, load: Callable[[], Module], requests: list[LaunchRequest], profile: bool, checks: CheckRequest | None
+    target: Device, load: Callable[[], Module | PythonModule], requests: list[LaunchRequest], profile: bool, checks: CheckRequest | None
 ) -> RunResult:
     try:
         module = load()
@@ -138,38 +150,50 @@ def _run_file(
 
 
 def _run_single(
-    target: Device, load: Callable[[], Module], what: WhatToRun, profile: bool, checks: CheckRequest | None
+    target: Device, load: Callable[[], Module | PythonModule], what: WhatToRun, profile: bool, checks: CheckRequest | None
 ) -> RunResult:
-    name = _named(what)
+    name = _named(what, None)
     try:
-        kernel = load()[name]
+        module = load()
+        kernel = module[name := _named(what, module)]
     except UsageError:
         raise
     except GridstrideError as error:
         return RunResult(target.name, (CaseResult(name, name, failure=Failure(error.code, str(error))),))
     request = _single_request(kernel, what)
-    return RunResult(target.name, tuple(run_cases([request], kernel.module, profile=profile, checks=checks)))
+    from_here = module if isinstance(kernel, PythonKernel) else kernel.module
+    return RunResult(target.name, tuple(run_cases([request], from_here, profile=profile, checks=checks)))
 
 
-def _named(what: WhatToRun) -> str:
-    """The kernel of a single launch, after a look at whether the options make one."""
+def _named(what: WhatToRun, module: Module | PythonModule | None) -> str:
+    """The kernel of a single launch, after a look at whether the options make one. module: None where it is not loaded yet."""
     if what.only:
         raise UsageError("--only picks cases of a case file; give it with --cases")
-    if what.kernel is None:
+    reference = python_reference(what.source)
+    named = reference[1] if reference is not None else None
+    if named is not None and what.kernel not in (None, named):
+        raise UsageError(f"{what.source} names its kernel already; leave out {what.kernel}")
+    name = what.kernel or named or (module.only if isinstance(module, PythonModule) else None)
+    if name is None and (module is not None or reference is None):
         raise UsageError("say which kernel of the source to launch, or give --cases FILE")
     for option, value in (("--grid", what.grid), ("--block", what.block)):
         if value is None:
             raise UsageError(f"{option} is missing; a launch needs --grid and --block")
-    return what.kernel
+    return name or what.source
 
 
-def _single_request(kernel: Kernel, what: WhatToRun) -> LaunchRequest:
+def _single_request(kernel: Kernel | PythonKernel, what: WhatToRun) -> LaunchRequest:
     assert what.grid is not None and what.block is not None
-    parsed = arguments.parse_arguments(what.arguments, kernel.name, [(p.name, p.ptx_name) for p in kernel.parameters])
-    _require_types(kernel, parsed.arguments)
+    if isinstance(kernel, PythonKernel):
+        name = what.kernel or (python_reference(what.source) or ("", None))[1] or kernel.name
+        parsed = arguments.parse_arguments(what.arguments, name, [(parameter,) for parameter in kernel.function.parameters])
+    else:
+        name = kernel.name
+        parsed = arguments.parse_arguments(what.arguments, name, [(p.name, p.ptx_name) for p in kernel.parameters])
+        _require_types(kernel, parsed.arguments)
     return LaunchRequest(
-        kernel.name,
-        kernel.name,
+        name,
+        name,
         _dimensions(what.grid, parsed, "--grid"),
         _dimensions(what.block, parsed, "--block"),
         _bytes(what.shared, parsed.scalars),

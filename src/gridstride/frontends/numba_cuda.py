@@ -1,26 +1,20 @@
-"""The adapter to numba-cuda: what Gridstride knows of Numba is here, and it needs neither a GPU nor a driver.
-
-numba-cuda asks the driver for one thing while it compiles: the compute capability of the current device, when a device function is met.
-`_compiling_for` answers in its place.
+"""The adapter to numba-cuda: its kernels, its types, its signatures. With `numba_compile`, all that Gridstride knows of Numba; neither a GPU
+nor a driver is needed.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from threading import RLock
 from types import FunctionType
 from typing import Any
 
-from gridstride.errors import CompileError, LaunchError, UnsupportedError, UsageError
-from gridstride.frontends.python_function import CompiledPython, PythonFunction, PythonOptions, RaisedException
-from gridstride.frontends.python_linking import GRID_SYNC, Linkable, linkable_file, linked
+from gridstride.errors import LaunchError, UnsupportedError, UsageError
+from gridstride.frontends.python_function import PythonFunction, PythonOptions
 from gridstride.frontends.python_parameters import Argument, Complex, DeviceArray, EnumMember, Members, Number, Record
 
 _MISSING = "kernels written in Python need numba-cuda, which is not installed here: run `pip install 'gridstride[python]'`"
@@ -28,7 +22,7 @@ _lock = RLock()
 
 
 @cache
-def _numba() -> Any:
+def numba_cuda() -> Any:
     """numba.cuda, with what is used of it loaded."""
     try:
         import numba.cuda
@@ -49,6 +43,11 @@ def is_python_kernel(source: object) -> bool:
     return isinstance(source, FunctionType) or _is_dispatcher(source)
 
 
+def is_kernel_declaration(source: object) -> bool:
+    """Whether `@cuda.jit` has made a kernel of it, no device function."""
+    return _is_dispatcher(source) and not getattr(source, "targetoptions", {}).get("device")
+
+
 def _is_dispatcher(source: object) -> bool:
     module = sys.modules.get("numba.cuda.dispatcher")
     return module is not None and isinstance(source, module.CUDADispatcher)
@@ -56,7 +55,7 @@ def _is_dispatcher(source: object) -> bool:
 
 def python_function(source: Any) -> PythonFunction:
     """A function or what `@cuda.jit` made of it, with the options it was given."""
-    _numba()
+    numba_cuda()
     if not _is_dispatcher(source):
         return PythonFunction(source, _parameter_names(source))
     given = source.targetoptions
@@ -86,9 +85,9 @@ def _parameter_names(function: FunctionType) -> tuple[str, ...]:
 def type_of(value: Any) -> Any:
     """The type that Numba infers for an argument. Raises UsageError where it has none."""
     try:
-        return _numba().typing.typeof.typeof(value, _numba().typing.typeof.Purpose.argument)
+        return numba_cuda().typing.typeof.typeof(value, numba_cuda().typing.typeof.Purpose.argument)
     except (ValueError, TypeError, NotImplementedError) as error:
-        raise UsageError(f"a {type(value).__name__} cannot be an argument of a kernel ({_first_sentence(str(error))})") from None
+        raise UsageError(f"a {type(value).__name__} cannot be an argument of a kernel ({first_sentence(str(error))})") from None
 
 
 def array_type(dtype: Any, dimensions: int, layout: str, *, readonly: bool = False) -> Any:
@@ -100,17 +99,17 @@ def array_type(dtype: Any, dimensions: int, layout: str, *, readonly: bool = Fal
     except NotImplementedError:
         raise UsageError(f"Numba has no type for arrays of {dtype}") from None
     aligned = not (dtype.fields is not None and not dtype.isalignedstruct)
-    return _numba().types.Array(element, dimensions, layout, readonly=readonly, aligned=aligned)
+    return numba_cuda().types.Array(element, dimensions, layout, readonly=readonly, aligned=aligned)
 
 
 def address_type() -> Any:
     """The type of a raw address; only a declared signature says what is there."""
-    return _numba().types.voidptr
+    return numba_cuda().types.voidptr
 
 
 def tuple_type(members: Sequence[Any], kind: type) -> Any:
     """The type of a tuple, or of a named tuple of the class `kind`."""
-    return _numba().types.BaseTuple.from_types(members, kind)
+    return numba_cuda().types.BaseTuple.from_types(members, kind)
 
 
 def arguments_of(names: Sequence[str], types: Sequence[Any]) -> tuple[Argument, ...]:
@@ -119,7 +118,7 @@ def arguments_of(names: Sequence[str], types: Sequence[Any]) -> tuple[Argument, 
 
 
 def _argument(name: str, kind: Any) -> Argument:
-    types = _numba().types
+    types = numba_cuda().types
     if isinstance(kind, types.Array):
         return DeviceArray(name, _element(kind.dtype), kind.ndim)
     if isinstance(kind, types.Boolean):
@@ -146,7 +145,7 @@ def _argument(name: str, kind: Any) -> Argument:
 
 
 def _element(kind: Any) -> str:
-    types = _numba().types
+    types = numba_cuda().types
     known = isinstance(kind, types.Integer | types.Float | types.Boolean | types.Complex)
     return str(kind) if known else "void"
 
@@ -170,11 +169,11 @@ def _conversions(given: tuple[Any, ...], wanted: tuple[Any, ...]) -> tuple[int, 
     """How many arguments need a conversion of each kind, the worst kind first; None where one cannot be converted."""
     if len(given) != len(wanted):
         return None
-    context = _numba().descriptor.cuda_target.typing_context
-    addresses = (_numba().types.RawPointer, _numba().types.CPointer)
+    context = numba_cuda().descriptor.cuda_target.typing_context
+    addresses = (numba_cuda().types.RawPointer, numba_cuda().types.CPointer)
     counts: dict[str, int] = {}
     for have, want in zip(given, wanted, strict=True):
-        taken = isinstance(want, addresses) and isinstance(have, (*addresses, _numba().types.Integer))
+        taken = isinstance(want, addresses) and isinstance(have, (*addresses, numba_cuda().types.Integer))
         found = None if have == want or taken else context.can_convert(have, want)
         if found is not None:
             counts[found.name] = counts.get(found.name, 0) + 1
@@ -189,7 +188,7 @@ def _spelled(types: Sequence[Any]) -> str:
 
 def short_type(kind: Any) -> str:
     """A type as signatures write it: `float32[:, ::1]`."""
-    if not isinstance(kind, _numba().types.Array):
+    if not isinstance(kind, numba_cuda().types.Array):
         return str(getattr(kind, "literal_type", kind))
     axes = [":"] * kind.ndim
     if kind.layout == "C" and axes:
@@ -204,7 +203,7 @@ def defer_signatures() -> None:
 
     To be called before the decorators run. Where there is a driver, nothing changes.
     """
-    cuda = _numba()
+    cuda = numba_cuda()
     dispatcher = cuda.dispatcher.CUDADispatcher
     if getattr(dispatcher.compile, "gridstride", False) or cuda.is_available():
         return
@@ -215,7 +214,7 @@ def defer_signatures() -> None:
 
     note.gridstride = True  # type: ignore[attr-defined]
     dispatcher.compile = note
-    cuda.dispatcher.get_current_device = lambda: _StandIn((9, 0))  # device functions are the same for all until they are written as PTX
+    cuda.dispatcher.get_current_device = lambda: StandIn((9, 0))  # device functions are the same for all until they are written as PTX
 
 
 @dataclass(frozen=True)
@@ -227,134 +226,14 @@ class _Noted:
     objectmode: bool = False
 
 
-# ---- compiling -------------------------------------------------------------------------------------------------------
-
-
-def compile_function(function: PythonFunction, types: Sequence[Any], arch: str) -> CompiledPython:
-    """PTX for a function given arguments of these types, on `arch` ("sm_90").
-
-    Raises CompileError with the place in the source, UnsupportedError.
-    """
-    arguments = arguments_of(function.parameters, types)
-    entry = re.sub(r"\W", "_", function.name)
-    capability = _capability(arch)
-    with _compiling_for(capability):
-        made, texts = _compile(function, tuple(types), entry, capability)
-    codes = [*map(_linkable, function.options.link), *map(_linkable, made.library._linking_files)]
-    ptx = linked(function.name, texts, codes, _providers(), arch, debug=function.options.debug)
-    exceptions = {code: _exception(*raised) for code, raised in made.call_helper.exceptions.items()} if made.call_helper else {}
-    return CompiledPython(function, ptx, entry, arguments, made.library.use_cooperative, exceptions)
-
-
-def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int]) -> tuple[Any, list[str]]:
-    """Numba's result and the PTX of a kernel. Raises CompileError."""
-    try:
-        try:
-            return _compile_as_dispatcher(function, types, entry, capability, lines=not function.options.debug)
-        except SyntaxError:  # Numba looks for the line of the `def` in the source text, which it cannot read where a lambda is a part of it
-            return _compile_as_dispatcher(function, types, entry, capability, lines=False)
-    except _numba().core.errors.NumbaError as error:
-        raise CompileError(_told(error, function)) from None
-    except Exception as error:
-        what = _first_sentence(str(error)) or "no reason given"
-        raise CompileError(f"{function.file}:{function.line}: {function.name}: Numba could not compile it ({type(error).__name__}: {what})") from error
-
-
-def _compile_as_dispatcher(
-    function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int], *, lines: bool
-) -> tuple[Any, list[str]]:
-    """What Numba's own dispatcher does up to the PTX (numba-cuda, `numba/cuda/dispatcher.py`, `_Kernel.__init__`)."""
-    cuda, options = _numba(), function.options
-    nvvm_options: dict[str, Any] = {"fastmath": options.fastmath, "opt": 3 if options.opt else 0}
-    if options.debug:
-        nvvm_options["g"] = None
-    made = cuda.compiler.compile_cuda(
-        function.function,
-        cuda.types.void,
-        types,
-        debug=options.debug,
-        lineinfo=lines,
-        fastmath=options.fastmath,
-        nvvm_options=nvvm_options,
-        cc=capability,
-        max_registers=options.max_registers,
-        abi_info={"abi_name": entry},
-    )
-    library = made.library
-    kernel = library.get_function(made.fndesc.llvm_func_name)
-    library._entry_name = made.fndesc.llvm_func_name
-    cuda.compiler.kernel_fixup(kernel, options.debug)
-    cuda.cudadrv.nvvm.set_launch_bounds(kernel, options.launch_bounds)
-    return made, library.get_asm_strs(cc=capability)
-
-
-def _linkable(code: Any) -> Linkable:
-    """A file or one of Numba's objects with code in memory."""
-    if isinstance(code, str):
-        return linkable_file(code)
-    text = code.data.decode() if isinstance(code.data, bytes) and code.kind in ("cu", "ptx") else code.data
-    if not isinstance(text, str):
-        raise UnsupportedError(f"{code.name} cannot be linked: Python kernels link CUDA C++ and PTX, no machine code")
-    return Linkable(f"{code.name}.cu", text)
-
-
-def _providers() -> dict[str, Callable[[], Linkable]]:
-    """Where functions come from that Numba's code calls: by the beginning of their names."""
-    folder = Path(_numba().__file__).parent
-
-    def own(*names: str) -> Callable[[], Linkable]:
-        return lambda: linkable_file(str(folder.joinpath(*names)))
-
-    return {
-        "numba_attempt_nocopy_reshape": own("reshape_funcs.cu"),
-        "NRT_": own("memory_management", "nrt.cu"),
-        "cudaCG": lambda: linkable_file(str(GRID_SYNC)),
-    }
-
-
-def _capability(arch: str) -> tuple[int, int]:
-    digits = re.sub(r"\D", "", arch)
-    return int(digits[:-1]), int(digits[-1])
-
-
-class _StandIn:
+class StandIn:
     """What device functions ask of the current device while they are compiled."""
 
     def __init__(self, capability: tuple[int, int]) -> None:
         self.compute_capability = capability
 
 
-@contextmanager
-def _compiling_for(capability: tuple[int, int]) -> Iterator[None]:
-    dispatcher = _numba().dispatcher
-    with _lock:
-        kept = dispatcher.get_current_device
-        dispatcher.get_current_device = lambda: _StandIn(capability)
-        try:
-            yield
-        finally:
-            dispatcher.get_current_device = kept
-
-
-def _exception(kind: Any, arguments: Any, place: Any) -> RaisedException:
-    name = getattr(kind, "__name__", "Exception")
-    function, file, line = place or ("", "", 0)
-    return RaisedException(name, tuple(arguments or ()), function, file, line)
-
-
-# ---- errors ----------------------------------------------------------------------------------------------------------
-
-
-def _told(error: Exception, function: PythonFunction) -> str:
-    """An error of Numba's as one sentence with its place."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    place = re.findall(r'File "([^"]+)", line (\d+)', text)
-    own = [(file, line) for file, line in place if file == function.file]
-    file, line = (own or place or [(function.file, str(function.line))])[-1]
-    return f"{file}:{line}: {function.name}: {_first_sentence(text)}"
-
-
-def _first_sentence(text: str) -> str:
+def first_sentence(text: str) -> str:
     """The first line that says something."""
     for line in text.splitlines():
         line = line.strip()

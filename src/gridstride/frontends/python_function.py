@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
+from gridstride.errors import LaunchError
 from gridstride.frontends.python_parameters import Argument
 
 
@@ -28,7 +30,7 @@ class PythonOptions:
 class PythonFunction:
     """signatures: of explicitly given argument types, as the compiler has them; empty: by the arguments of each launch."""
 
-    function: Callable[..., Any]
+    function: FunctionType
     parameters: tuple[str, ...]
     options: PythonOptions = PythonOptions()
     signatures: tuple[tuple[Any, ...], ...] = ()
@@ -45,6 +47,13 @@ class PythonFunction:
     def line(self) -> int:
         return self.function.__code__.co_firstlineno
 
+    def require_count(self, given: int) -> None:
+        """Raise LaunchError for a number of arguments that it does not take."""
+        if given != len(self.parameters):
+            plural = "" if len(self.parameters) == 1 else "s"
+            wanted = f" ({', '.join(self.parameters)})" if self.parameters else ""
+            raise LaunchError(f"{self.name} takes {len(self.parameters)} argument{plural}{wanted}, but {given} {'was' if given == 1 else 'were'} given")
+
     @cached_property
     def text(self) -> str:
         """The source file; empty where there is none (typed in at a prompt)."""
@@ -56,7 +65,10 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class RaisedException:
-    """What a `raise` or `assert` of the kernel stands for: the exception's class, its arguments, and the place where the source says it."""
+    """What a `raise` or `assert` of the kernel stands for: the exception's class, its arguments, and the place where the source says it.
+
+    kind: the class with its module, as in `builtins.ValueError`.
+    """
 
     kind: str
     arguments: tuple[Any, ...]

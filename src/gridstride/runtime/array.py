@@ -32,7 +32,7 @@ class Array:
         self._address = address
         self.shape = shape
         self.dtype = dtype
-        self.strides = _row_major(shape, dtype.itemsize) if strides is None else strides
+        self.strides = row_major(shape, dtype.itemsize) if strides is None else strides
 
     @property
     def address(self) -> int:
@@ -71,7 +71,7 @@ class Array:
         """Elements lie without gaps in row-major order."""
         return self.size == 0 or all(
             stride == want
-            for extent, stride, want in zip(self.shape, self.strides, _row_major(self.shape, self.dtype.itemsize), strict=True)
+            for extent, stride, want in zip(self.shape, self.strides, row_major(self.shape, self.dtype.itemsize), strict=True)
             if extent != 1
         )
 
@@ -359,7 +359,8 @@ def host_array(data: Any) -> npt.NDArray[Any]:
     return values
 
 
-def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides in bytes of an array without gaps whose last axis is the fastest."""
     strides = [itemsize] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])

@@ -97,13 +97,15 @@ class Device(ABC):
 
     def compile(self, source: Any, **options: Any) -> Module | PythonKernel:
         """A module of kernels from a path (`.cu`, `.ptx`), CUDA C++ text, or PTX text (which begins with `.version`); or one kernel from a
-        Python function, plain or decorated with `@cuda.jit`.
+        Python function, plain or decorated with `@cuda.jit`, or named as in `module.py:function`.
 
         Options are those of the front end (`gridstride.frontends.source.load_source`): include folders, defines, and so on.
         Raises CompileError, ParseError, UnsupportedError or UsageError.
         """
+        from gridstride.frontends.python_module import python_reference
         from gridstride.frontends.source import load_source
         from gridstride.runtime.python_kernel import PythonKernel, is_python_kernel
+        from gridstride.runtime.python_module import PythonModule
 
         if is_python_kernel(source):
             return PythonKernel(self, source)
@@ -111,6 +113,10 @@ class Device(ABC):
             raise UsageError(
                 f"give a path (.cu or .ptx), CUDA C++ text, PTX text or a Python function to compile, not {type(source).__name__} {source!r:.60}"
             )
+        if (reference := python_reference(fspath(source))) is not None:
+            if reference[1] is None:
+                raise UsageError(f"say which function of {source} is the kernel, as in {source}:saxpy")
+            return PythonModule(self, fspath(source))[reference[1]]
         text = source if isinstance(source, str) else Path(fspath(source))
         return self.load(load_source(text, **{"arch": self.spec.target, **options}))
 

@@ -16,7 +16,7 @@ from gridstride.events.operations import Kind
 from gridstride.frontends.source import LoadedSource
 from gridstride.machine.limits import check_launch
 from gridstride.observers.checks import launch_shape
-from gridstride.runtime import checking, profiling, recording
+from gridstride.runtime import checking, profiling, python_exceptions, recording
 from gridstride.runtime.array import Array
 from gridstride.runtime.commands import Command, Fill, Launch
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, Shape, _checked, _extents
@@ -77,6 +77,7 @@ class GpuDevice(Device):
         stream.submit(command)
         stream.record(end)
         end.synchronize()
+        python_exceptions.require_none(command.kernel)
         return LaunchOutcome(self.elapsed_ms(start, end) / 1e3, command.shape.threads)
 
     # ---- streams and events ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from gridstride.errors import UnsupportedError
 from gridstride.findings import Dim3
+from gridstride.runtime.array import row_major
 from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.module import Kernel
 from gridstride.runtime.pointer import pointer
@@ -80,18 +81,17 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
         code, kind = source.compiled.cubin(arch), "cubin"
     else:
         code, kind = source.ptx.encode(), "ptx"
-    buffers = []
-    for position, (parameter, argument) in enumerate(zip(kernel.parameters, request.arguments, strict=True)):
-        if isinstance(argument, Buffer):
-            values = argument.initial.build(argument.dtype, argument.count)
-            file = None if values is None else _kept(folder, values.tobytes(), "in")
-            size = argument.count * argument.dtype.itemsize
-            buffers.append(JobBuffer(position, parameter.offset, size, file, argument.out))
     if request.cooperative:
         raise UnsupportedError(f"{request.name} is a cooperative launch, which cannot be made on a GPU yet; `gridstride launch --cooperative` simulates it")
     if request.cluster is not None:
         raise UnsupportedError(f"{request.name} asks for clusters, which only kernels with __cluster_dims__ have on a GPU yet; `gridstride launch --cluster` simulates it")
-    values_to_pack = [_host_value(argument) for argument in request.arguments]
+    buffers, values_to_pack = [], []
+    for parameter, value in zip(kernel.parameters, kernel.flat([_host_value(k, argument) for k, argument in enumerate(request.arguments)]), strict=True):
+        if isinstance(value, _ToBe):
+            first = value.buffer.initial.build(value.dtype, value.size)
+            file = None if first is None else _kept(folder, first.tobytes(), "in")
+            buffers.append(JobBuffer(value.position, parameter.offset, value.size * value.dtype.itemsize, file, value.buffer.out))
+        values_to_pack.append(pointer(0) if isinstance(value, _ToBe) else value)
     parameters = pack_arguments(kernel.name, kernel.parameters, kernel.parameter_bytes, values_to_pack, kernel.device)
     return Job(
         request.name,
@@ -108,10 +108,19 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
     )
 
 
-def _host_value(argument: Argument) -> Any:
+class _ToBe:
+    """An array that the other process will make."""
+
+    def __init__(self, position: int, buffer: Buffer) -> None:
+        self.position, self.buffer = position, buffer
+        self.dtype, self.shape, self.size = buffer.dtype, buffer.shape, buffer.count
+        self.strides = row_major(buffer.shape, buffer.dtype.itemsize)
+
+
+def _host_value(position: int, argument: Argument) -> Any:
     """What stands in the parameter buffer before the GPU's addresses are known."""
     if isinstance(argument, Buffer):
-        return pointer(0)
+        return _ToBe(position, argument)
     return pointer(argument.address) if isinstance(argument, RawPointer) else argument.value
 
 

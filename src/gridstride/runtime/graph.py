@@ -181,7 +181,7 @@ def _replaced(command: Launch, arguments: tuple[Any, ...], by_name: Mapping[str,
     """A launch's arguments with some changed by the names of their parameters."""
     if arguments:
         raise UsageError("give all arguments of the kernel in their order, or some by name")
-    names = [parameter.name for parameter in command.kernel.parameters]
+    names = command.kernel.argument_names
     unknown = [name for name in by_name if name not in names]
     if unknown:
         raise UsageError(f"{command.kernel.name} has no parameter {unknown[0]!r}; it has {', '.join(names)}")

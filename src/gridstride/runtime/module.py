@@ -7,6 +7,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from gridstride.runtime.lazy import Lazy
 from gridstride.runtime.marshal import pack_arguments
 from gridstride.runtime.names import buffer_names
 from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.request import LaunchRequest
 from gridstride.runtime.storage import Storage
 from gridstride.runtime.streams import Stream
 
@@ -93,13 +95,29 @@ class Kernel:
         Raises LaunchError where arguments or dimensions do not fit.
         """
         given = tuple(argument.mapped if isinstance(argument, HostArray) else argument for argument in arguments)
-        if self.module.source.python is not None:
-            given = tuple(flat_values(self.module.source.python.arguments, given))
+        python = self.module.source.python
+        if python is not None and python.cooperative:
+            shape = replace(shape, cooperative=True)  # as Numba does: the kernel synchronises the grid
+        flat = self.flat(given)
         with api_call(self.name):
-            parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, given, self.device)
-        names = buffer_names(self.parameters, given, caller)
+            parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, flat, self.device)
+        names = buffer_names(self.parameters, flat, caller)
         self.device.require_launchable(self, shape)
         return Launch(self, shape, parameters, names, given)
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """The parameters as the source has them, of which one may take several of `parameters`."""
+        python = self.module.source.python
+        return tuple(parameter.name for parameter in self.parameters) if python is None else python.function.parameters
+
+    def flat(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Arguments as the parameters of the PTX take them. Raises LaunchError where their number is wrong."""
+        python = self.module.source.python
+        if python is None:
+            return tuple(arguments)
+        python.function.require_count(len(arguments))
+        return tuple(flat_values(python.arguments, arguments))
 
     def launch(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> LaunchOutcome:
         """Check the arguments, run to the end, and say how long it took; a fault is raised here."""
@@ -204,6 +222,10 @@ class Module(ABC):
         if entry not in self._kernels:
             self._kernels[entry] = self._make(entry)
         return self._kernels[entry]
+
+    def kernel_for(self, request: LaunchRequest) -> Kernel:
+        """The kernel that a launch asks for."""
+        return self[request.kernel]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.source.names.find(name) is not None

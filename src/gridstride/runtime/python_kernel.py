@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from gridstride.errors import LaunchError
 from gridstride.findings import Dim3
-from gridstride.frontends.numba_cuda import compile_function, fitting, is_python_kernel, python_function
+from gridstride.frontends.numba_compile import compile_function
+from gridstride.frontends.numba_cuda import fitting, is_python_kernel, python_function
 from gridstride.frontends.python_function import PythonFunction
 from gridstride.frontends.source import python_source
 from gridstride.machine.limits import as_dim3
+from gridstride.runtime import python_exceptions
 from gridstride.runtime.commands import Launch
 from gridstride.runtime.device import Device, LaunchShape, shared_bytes
 from gridstride.runtime.module import Configured, Kernel
@@ -48,9 +49,7 @@ class PythonKernel:
 
     def specialize(self, *arguments: Any) -> Kernel:
         """The kernel for arguments of these types. Raises CompileError, UnsupportedError, UsageError."""
-        if len(arguments) != len(self.function.parameters):
-            wanted = ", ".join(self.function.parameters)
-            raise LaunchError(f"{self.name} takes {len(self.function.parameters)} arguments ({wanted}), but {len(arguments)} were given")
+        self.function.require_count(len(arguments))
         return self.for_types(fitting(self.function, tuple(map(argument_type, arguments))))
 
     def for_types(self, types: Sequence[Any]) -> Kernel:
@@ -72,8 +71,6 @@ class PythonKernel:
         """A launch, and the copies of the host's arrays that it uses."""
         kernel = self.specialize(*arguments)
         placing = Placing(self.device)
-        if (python := kernel.module.source.python) is not None and python.cooperative:
-            shape = replace(shape, cooperative=True)
         given = [placing.place(argument, name) for argument, name in zip(arguments, self.function.parameters, strict=True)]
         return kernel.command(shape, given, caller), placing
 
@@ -99,6 +96,9 @@ class PythonConfigured(Configured):
         shape = LaunchShape(self._grid, self._block, size, bool(cooperative), blocks)
         command, placing = self._python.prepare(shape, arguments, sys._getframe(1))
         target.submit(command)
-        if placing.copies:
+        may_raise = python_exceptions.may_raise(command.kernel)
+        if placing.copies or may_raise:
             target.synchronize()
-            placing.copy_back()
+        if may_raise:
+            python_exceptions.require_none(command.kernel)
+        placing.copy_back()

@@ -134,7 +134,7 @@ class SimulatedQueue:
 
     def _stopped(self, fault: KernelFault) -> None:
         """A kernel was stopped: raise it now, or keep it for the next call that waits."""
-        if self._device.blocking or fault.code == "interrupted":
+        if self._device.blocking or fault.code == "interrupted" or fault.raised is not None:
             raise fault
         self.health.failure = fault
 

@@ -31,7 +31,7 @@ from gridstride.observers.checks import launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.estimate import FITTED
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
-from gridstride.runtime import profiling
+from gridstride.runtime import profiling, python_exceptions
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import native_kinds
 from gridstride.runtime.checking import record as record_findings
@@ -296,8 +296,11 @@ class Simulator(Device):
         before = self._witness.begins(view)
         try:
             outcome = self._run(view, command.parameters, view.options)
+            if (raised := python_exceptions.raised(kernel)) is not None:
+                raised.raw_findings = tuple(outcome.findings)
+                raise raised
         except KernelFault as fault:
-            told = _in_the_sources_words(self._witness.told(view, fault), kernel)
+            told = fault if fault.raised is not None else _in_the_sources_words(self._witness.told(view, fault), kernel)
             self._witness.stopped(view, told)
             raise told from None
         kernel_us = None
