@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import cluster_jobs
-from gridstride import cluster
-from gridstride.cluster import AHEAD, Cluster, ClusterError, opened
+from gridstride.cluster import Cluster, ClusterError, connecting, opened, spreading
+from gridstride.cluster.spreading import AHEAD
 from gridstride.errors import UnsupportedError, UsageError
 
 distributed = pytest.importorskip("distributed")
@@ -81,7 +81,7 @@ def test_running_cluster(scheduler: str) -> None:
 
 
 def test_scheduler_that_goes_away_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(spreading, "WITHOUT_WORKERS", 2.0)
     running = distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address="127.0.0.1:0")
     address = running.scheduler_address
     with pytest.raises(ClusterError) as caught, opened(address=address) as found:
@@ -94,7 +94,7 @@ def test_scheduler_that_goes_away_wrong(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nobody_answers_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CONNECTING", 1.0)
+    monkeypatch.setattr(connecting, "CONNECTING", 1.0)
     with pytest.raises(ClusterError) as caught, opened(address="tcp://127.0.0.1:9"):
         pass
     assert str(caught.value) == (
@@ -108,7 +108,7 @@ def test_no_address_wrong() -> None:
 
 
 def test_no_workers_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CONNECTING", 1.0)
+    monkeypatch.setattr(connecting, "CONNECTING", 1.0)
     with distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address="127.0.0.1:0") as running:
         address = running.scheduler_address
         with pytest.raises(ClusterError) as caught, opened(address=address):
@@ -133,12 +133,12 @@ def versions(**of_the_worker: str | None) -> dict[str, object]:
 )
 def test_versions_wrong(there: dict[str, str | None], message: str) -> None:
     with pytest.raises(ClusterError) as caught:
-        cluster._require_same_versions(versions(**there), "tcp://10.0.0.1:8786")
+        connecting._require_same_versions(versions(**there), "tcp://10.0.0.1:8786")
     assert str(caught.value) == message
 
 
 def test_versions_of_no_importance() -> None:
-    cluster._require_same_versions(versions(python="3.11.9.final.0"), "tcp://10.0.0.1:8786")
+    connecting._require_same_versions(versions(python="3.11.9.final.0"), "tcp://10.0.0.1:8786")
 
 
 def test_dask_that_is_not_installed_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
