@@ -11,10 +11,12 @@ import functools
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, NoReturn
 
@@ -118,11 +120,25 @@ def _telling_interrupts(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: object, **given: object) -> None:
         try:
-            command(*args, **given)
+            with _terminated_as_interrupted():
+                command(*args, **given)
         except KeyboardInterrupt:
             raise typer.Exit(_interrupted()) from None
 
     return run
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a command as an interrupt does, so that what it has begun is tidied up; where it is ignored it stays so."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _application(arguments: Sequence[str]) -> typer.Typer:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -18,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-import gridstride as gs
-from gridstride.cli import options, pipeline_streamed
+from gridstride.cli import options, pipeline_streamed, pipeline_videos
 from gridstride.cli.pipeline_spread import SpreadPipelines, Where, in_order
-from gridstride.cli.running import STANDARD_OUTPUT
+from gridstride.cli.running import STANDARD_OUTPUT, TraceOption, require_writable, traced
 from gridstride.errors import UsageError
 from gridstride.pipeline import batch
+from gridstride.pipeline.devices import device_for_images
 from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known
 from gridstride.pipeline.parameters import DEFAULT, Parameters
 
@@ -33,8 +32,8 @@ DEPTHS = {"8": 8, "16": 16}
 
 
 def command(
-    images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE|FOLDER|PATTERN…", help="PNG, JPEG or TIFF files, folders, *.png, frame_%04d.png, - for standard input.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder for the edges, or a PNG file for one image (- for standard output).")] = Path(
+    images: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE|FOLDER|VIDEO|PATTERN…", help="PNG, JPEG or TIFF files, videos, folders, *.png, frame_%04d.png, - for standard input.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder for the edges, or a PNG file for one image (- for standard output), or a video (.mp4, .mkv) for one video.")] = Path(
         "out"
     ),
     device: Annotated[str, typer.Option(metavar="D", help="auto, sim, sim:NAME, gpu or gpu:N.")] = "auto",
@@ -59,9 +58,12 @@ def command(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Spread the images over a running Dask cluster: tcp://HOST:PORT of its scheduler.")
     ] = None,
+    video: Annotated[bool, typer.Option("--video", help="Of a video make a video instead of its frames.")] = False,
+    memory: Annotated[str | None, typer.Option(metavar="LIMIT", help="Device memory to take, such as 256MB: larger images are done in tiles.")] = None,
+    trace: TraceOption = None,
     impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
-    """Find the edges in photographs: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
+    """Find the edges in photographs and videos: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
 
     Exit status: 0 all stages agree, 1 one does not or a kernel was stopped, 2 bad input, 3 something unsupported, 130 interrupted.
     """
@@ -81,24 +83,30 @@ def command(
     chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
     if impl != ALL:
         require_known(impl)
+    if trace is not None and (workers is not None or cluster is not None):
+        raise UsageError("--trace is for one process")
+    limit = None if memory is None else options.parse_bytes(memory, "--memory")
+    require_writable(trace)
     impls = IMPLEMENTATIONS if impl == ALL else (impl,)
     pipelines: HerePipelines | SpreadPipelines
     if workers is None and cluster is None:
-        opened = gs.device(device, threads=threads)
-        pipelines = HerePipelines([EdgePipeline(opened, chosen, name) for name in impls])
+        opened = device_for_images(device, threads)
+        pipelines = HerePipelines([EdgePipeline(opened, chosen, name, limit) for name in impls])
     else:
-        pipelines = SpreadPipelines(Where(workers, cluster), device, threads, chosen, impls)
-    status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume))
+        pipelines = SpreadPipelines(Where(workers, cluster), device, threads, chosen, impls, limit)
+    with traced(trace):
+        status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume, video))
     raise typer.Exit(status)
 
 
 @dataclass(frozen=True)
 class How:
-    """How images are taken: streamed (with graphs), and without those that are done."""
+    """How images are taken: streamed (with graphs), and without those that are done; and whether videos become videos."""
 
     stream: bool = False
     graph: bool = False
     resume: bool = False
+    video: bool = False
 
 
 class HerePipelines:
@@ -135,32 +143,67 @@ def run(
             inputs = [*inputs, stack.enter_context(batch.demo_photograph())]
         if not inputs:
             raise UsageError("no image was named: give image files or folders, or --demo for the photograph that comes with Gridstride")
-        tasks = batch.plan(inputs, output, pipelines.parameters.ending)
-        skipped = [task for task in tasks if how.resume and batch.is_done(task, pipelines.parameters)]
-        tasks = [task for task in tasks if task not in skipped]
+        as_video = (".mp4" if pipelines.parameters.depth == 8 else ".mkv") if how.video else None
+        planned = batch.plan(inputs, output, pipelines.parameters.ending, as_video)
+        if any(task.is_video for task in planned):
+            _require_one_for_videos(pipelines)
+        skipped = [task for task in planned if how.resume and not task.is_video and batch.is_done(task, pipelines.parameters)]
+        tasks = [task for task in planned if task not in skipped]
         if skipped:
             console.print(f"{len(skipped)} of {len(skipped) + len(tasks)} images are done and unchanged: skipped.")
-        status = 0
-        entries: list[dict[str, Any]] = [batch.skipped_as_json(task) for task in skipped]
-        progress = stack.enter_context(_progress(console, errors))
-        shown = progress.add_task("" if not tasks else escape(tasks[0].source.name), total=len(tasks))
-        if how.stream and isinstance(pipelines, HerePipelines):
-            status, made, line = pipeline_streamed.run(tasks, pipelines.pipelines[0], how.graph, progress, shown, partial(_complain, errors))
-            entries += made
-            console.print(Text(line), soft_wrap=True)
-            tasks = []
-        waiting = deque(tasks)
-        for ready in in_order(pipelines.outcomes(tasks), tasks):
+        told = Told([batch.skipped_as_json(task) for task in skipped], console, errors)
+        try:
+            status = _run_all(tasks, pipelines, told, how)
+        except KeyboardInterrupt:
+            _write_json(json_file, pipelines.device, planned, told.entries)
+            raise
+        _write_json(json_file, pipelines.device, planned, told.entries)
+    return status
+
+
+@dataclass(frozen=True)
+class Told:
+    """What has been said so far: entries of the JSON result, tables, and what went wrong."""
+
+    entries: list[dict[str, Any]]
+    console: Console
+    errors: Console
+
+    def complain(self, error: object) -> None:
+        _complain(self.errors, error)
+
+
+def _require_one_for_videos(pipelines: HerePipelines | SpreadPipelines) -> None:
+    if isinstance(pipelines, SpreadPipelines):
+        raise UsageError("--workers and --cluster spread images; a video is done by one process: leave them out")
+    if len(pipelines.pipelines) > 1:
+        raise UsageError("--impl all compares implementations on images; for a video name one")
+
+
+def _run_all(tasks: list[batch.Task], pipelines: HerePipelines | SpreadPipelines, told: Told, how: How) -> int:
+    """Do images, then videos; returns the exit status."""
+    photographs, videos = ([task for task in tasks if task.is_video is kind] for kind in (False, True))
+    status = 0
+    with _progress(told.console, told.errors) as progress:
+        shown = progress.add_task(escape(photographs[0].source.name) if photographs else "", total=len(photographs), visible=bool(photographs))
+        if how.stream and photographs and isinstance(pipelines, HerePipelines):
+            status, line = pipeline_streamed.run(photographs, pipelines.pipelines[0], how.graph, progress, shown, told.complain, told.entries)
+            told.console.print(Text(line), soft_wrap=True)
+            photographs = []
+        waiting = deque(photographs)
+        for ready in in_order(pipelines.outcomes(photographs), photographs) if photographs else ():
             progress.advance(shown)
             for outcome in ready:
                 waiting.popleft()
                 progress.update(shown, description=escape(waiting[0].source.name if waiting else ""))
-                entries += batch.entries(outcome)
-                status = max(status, tell(outcome, pipelines.device, console, errors))
-    if json_file == STANDARD_OUTPUT:
-        options.print_json(batch.json_text(pipelines.device, entries))
-    elif json_file is not None:
-        batch.write_json(json_file, pipelines.device, entries)
+                told.entries.extend(batch.entries(outcome))
+                status = max(status, tell(outcome, pipelines.device, told.console, told.errors))
+        if videos and isinstance(pipelines, HerePipelines):
+            one = pipelines.pipelines[0]
+            found = pipeline_videos.run(
+                videos, one, progress, told.console, told.complain, told.entries, graph=how.graph, check=not how.stream, resume=how.resume
+            )
+            status = max(status, found)
     return status
 
 
@@ -180,6 +223,20 @@ def tell(outcome: batch.Outcome, device: str, console: Console, errors: Console)
     if len(reports) > 1 and not outcome.differences:
         console.print(f"{', '.join(report.impl for report in reports)} agree bit for bit.")
     return VERIFICATION_FAILED if outcome.differences or not all(report.passed for report in reports) else 0
+
+
+def _write_json(file: Path | None, device: str, planned: list[batch.Task], entries: list[dict[str, Any]]) -> None:
+    """Write what --json asks for, in the order in which the images were named; those that were not reached are said to be."""
+    if file is None:
+        return
+    place = {str(task.source): number for number, task in enumerate(planned)}
+    reached = {entry["image"] for entry in entries}
+    all_of_them = [*entries, *(batch.interrupted_as_json(task) for task in planned if str(task.source) not in reached)]
+    all_of_them.sort(key=lambda entry: place[entry["image"]])
+    if file == STANDARD_OUTPUT:
+        options.print_json(batch.json_text(device, all_of_them))
+    else:
+        batch.write_json(file, device, all_of_them)
 
 
 class _Rate(ProgressColumn):
@@ -222,6 +279,9 @@ def _show(console: Console, report: batch.ImageReport, device: str) -> None:
     table.add_section()
     table.add_row("all stages", "", "", "", _milliseconds(total), f"{pixels / total / 1e6:,.1f}")
     console.print(table)
+    if report.tile is not None:
+        rows, columns = report.tile
+        console.print(f"Memory is short: done in tiles of at most {columns:,} × {rows:,}, of which stages are not kept.")
     prepared = f"machine code {_milliseconds(report.prepare_seconds)}, " if report.prepare_seconds else ""
     timings = f"{prepared}reading {_milliseconds(report.read_seconds)}, checking {_milliseconds(report.verify_seconds)}"
     console.print("Errors on the scale of 0 to 255, against NumPy in float64; what is exact must equal NumPy in float32.")

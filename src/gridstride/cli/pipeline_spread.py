@@ -30,12 +30,12 @@ class Where:
 class SpreadPipelines:
     """What `EdgePipeline`s are to a single process. device: an option's name; threads: of each worker for a launch, None for its share."""
 
-    def __init__(self, where: Where, device: str, threads: int | None, parameters: Parameters, impls: Sequence[str]) -> None:
+    def __init__(self, where: Where, device: str, threads: int | None, parameters: Parameters, impls: Sequence[str], memory: int | None = None) -> None:
         self.parameters = parameters
         self._where = where
         if threads is None:
             threads = 1 if where.workers is None else max(1, _processors() // where.workers)
-        self._setup = Setup(device, threads, parameters, tuple(impls))
+        self._setup = Setup(device, threads, parameters, tuple(impls), memory)
         self._devices: dict[str, None] = {}
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from gridstride.pipeline.conveyor import conveyed
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline
 from gridstride.pipeline.results import EdgeResult
-from gridstride.pipeline.streaming import keyed_edges
+from gridstride.pipeline.streaming import keyed_outcomes
 
 Noted = tuple[Samples, str]
 Made = tuple[EdgeResult, str]
@@ -29,20 +29,20 @@ def run(
     graph: bool,
     progress: Progress,
     shown: TaskID,
-    complain: Callable[[GridstrideError], None],
-) -> tuple[int, list[dict[str, Any]], str]:
-    """Do all tasks; returns the exit status, the entries of the JSON result, and a line about all of it.
+    complain: Callable[[object], None],
+    entries: list[dict[str, Any]],
+) -> tuple[int, str]:
+    """Do all tasks; returns the exit status and a line about all of it. Entries of the JSON result are added to `entries` as images are done.
 
-    Raises what concerns all images, such as a kernel that is stopped; what concerns one goes to `complain`.
+    What stops one image, a fault of its kernel too, goes to `complain`, and the others go on.
     """
 
-    def compute(decoded: Iterable[tuple[Task, Noted]]) -> Iterator[tuple[Task, Made]]:
+    def compute(decoded: Iterable[tuple[Task, Noted]]) -> Generator[tuple[Task, Made | GridstrideError], None, None]:
         images: Iterator[tuple[tuple[Task, str], npt.NDArray[Any]]] = (((task, note), image) for task, (image, note) in decoded)
-        for (task, note), result in keyed_edges(images, pipeline, graph=graph):
-            yield task, (result, note)
+        for (task, note), result in keyed_outcomes(images, pipeline, graph=graph):
+            yield task, result if isinstance(result, GridstrideError) else (result, note)
 
     status, pixels, done = 0, 0, 0
-    entries: list[dict[str, Any]] = []
     histograms: dict[Task, list[int]] = {}
 
     def encode(task: Task, made: Made) -> None:
@@ -71,8 +71,6 @@ def run(
                 "histogram": histogram,
             }
         )
-    place = {str(task.source): number for number, task in enumerate(tasks)}
-    entries.sort(key=lambda entry: place[entry["image"]])  # as they were named; failures were told when they happened
     seconds = time.perf_counter() - start
     line = f"{done} images, {pixels / 1e6:,.1f} Mpixel in {seconds:,.1f} s: {done / seconds:,.1f} images/s, {pixels / 1e6 / seconds:,.1f} Mpixel/s."
-    return status, entries, line
+    return status, line

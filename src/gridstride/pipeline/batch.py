@@ -17,7 +17,7 @@ from typing import Any
 import numpy.typing as npt
 
 from gridstride.errors import GridstrideError, UsageError
-from gridstride.pipeline import images
+from gridstride.pipeline import images, video_reading
 from gridstride.pipeline.differences import Difference, differences
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline
@@ -26,15 +26,23 @@ from gridstride.pipeline.parameters import DEFAULT, Parameters
 from gridstride.pipeline.results import EdgeResult, StageRun
 from gridstride.pipeline.verify import StageCheck, verify
 
+FRAME_NUMBER = "%06d"
+"""In the name of a video's target: the number of the frame, from 1 on."""
+
 _LAYOUTS = {1: "grey", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True)
 class Task:
-    """One image to do, and the file for its edges."""
+    """One image to do, and the file for its edges; or one video, and the file for its edges as a video or, with `FRAME_NUMBER` in the name, the
+    files for those of its frames."""
 
     source: Path
     target: Path
+
+    @property
+    def is_video(self) -> bool:
+        return self.source.suffix.lower() in video_reading.SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class ImageReport:
     read_seconds: float
     prepare_seconds: float
     verify_seconds: float
+    tile: tuple[int, int] | None = None
 
     @property
     def passed(self) -> bool:
@@ -83,6 +92,7 @@ class ImageReport:
             "height": self.height,
             "channels": self.channels,
             "bits": self.bits,
+            "tile": None if self.tile is None else list(self.tile),
             "seconds": {"read": self.read_seconds, "prepare": self.prepare_seconds, "verify": self.verify_seconds},
             "stages": [
                 {
@@ -119,6 +129,11 @@ def skipped_as_json(task: Task) -> dict[str, Any]:
     return {"image": str(task.source), "output": str(task.target), "status": "skipped", "error": None}
 
 
+def interrupted_as_json(task: Task) -> dict[str, Any]:
+    """The entry in the JSON result of an image that was not done before the run was interrupted."""
+    return {"image": str(task.source), "output": None, "status": "error", "error": {"code": "interrupted", "message": "interrupted before it was done"}}
+
+
 def failure_as_json(task: Task, error: GridstrideError) -> dict[str, Any]:
     """The entry in the JSON result of an image that could not be done."""
     failure = {"code": error.code, "message": str(error)}
@@ -137,11 +152,12 @@ def demo_photograph() -> AbstractContextManager[Path]:
     return as_file(files("gridstride.pipeline") / "photographs" / "dandelion.jpg")
 
 
-def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> list[Task]:
-    """The images named by `inputs` (files, and folders for the images in them), each with the file for its edges.
+def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending, video: str | None = None) -> list[Task]:
+    """The images and videos named by `inputs` (files, and folders for the images and videos in them), each with the file for its edges.
 
-    `output` is an image file if it ends as `ending` does (.png, say) and one image is asked for by name, and a folder otherwise: there
-    `photo.jpg` becomes `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and then `photo.jpg-2-edges.png`.
+    `output` is an image file if it ends as `ending` does (.png, say) and one image is asked for by name, a video if it is called like one and one
+    video is, and a folder otherwise: there `photo.jpg` becomes `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and
+    then `photo.jpg-2-edges.png`. Of a video there come its frames, `clip-000001-edges.png`, or with `video` (".mkv", say) `clip-edges.mkv`.
     Raises `UsageError` where a folder holds no images, or `output` cannot hold the results.
     """
     sources: list[Path] = []
@@ -154,18 +170,28 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending) -> 
     if output == STANDARD:
         if len(sources) != 1:
             raise UsageError(f"standard output (-) takes one image, not {len(sources)}: name a folder")
+        if Task(sources[0], STANDARD).is_video:
+            raise UsageError("standard output (-) takes one image, not a video: name a folder, or a video")
         return [Task(sources[0], STANDARD)]
     suffix, written = output.suffix.lower(), Path(ending).suffix
+    if not output.is_dir() and suffix in video_reading.SUFFIXES:
+        if len(sources) > 1 or inputs[0].is_dir():
+            raise UsageError(f"{output} is one video, but several inputs were named: name a folder")
+        if not Task(sources[0], output).is_video:
+            raise UsageError(f"{output} is a video, but {sources[0]} is an image: name a folder or an image")
+        return [Task(sources[0], output)]
     if not output.is_dir() and suffix in images.SUFFIXES:
         if suffix != written:
             as_what = "edges are written as PNG" if written == ".png" else "floats are written as TIFF"
             raise UsageError(f"{as_what}: name the output {output.with_suffix(written)}, or a folder")
         if len(sources) > 1 or inputs[0].is_dir():
             raise UsageError(f"{output} is one file, but several images were asked for: name a folder")
+        if Task(sources[0], output).is_video:
+            raise UsageError(f"{output} is one image: name a folder for the frames of {sources[0]}, or a video")
         return [Task(sources[0], output)]
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, but neither a PNG nor a folder that could hold the edges")
-    return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending), strict=True)]
+    return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending, video), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -216,7 +242,7 @@ def file_of(task: Task) -> bytes:
 
 def decoded(task: Task, data: bytes, parameters: Parameters) -> tuple[Samples, str]:
     """The samples of a task's image from its file, and the note that its output gets. Raises `GridstrideError` for what is no image."""
-    return images.decoded(data, Path("standard input") if task.source == STANDARD else task.source), _note(data, parameters)
+    return images.decoded(data, Path("standard input") if task.source == STANDARD else task.source), note_for(data, parameters)
 
 
 def decode(task: Task, parameters: Parameters) -> tuple[Samples, str]:
@@ -243,13 +269,13 @@ def is_done(task: Task, parameters: Parameters) -> bool:
     if STANDARD in (task.source, task.target) or not task.source.is_file() or not task.target.is_file():
         return False
     try:
-        return images.note_of(task.target) == _note(task.source.read_bytes(), parameters)
+        return images.note_of(task.target) == note_for(task.source.read_bytes(), parameters)
     except OSError:
         return False
 
 
-def _note(data: bytes, parameters: Parameters) -> str:
-    """What an output depends on, in short: the image's bytes and the choices."""
+def note_for(data: bytes, parameters: Parameters) -> str:
+    """What an output depends on, in short: the image's bytes (of a video its digest and the frame's number) and the choices."""
     return hashlib.sha256(repr(parameters).encode() + data).hexdigest()
 
 
@@ -273,6 +299,7 @@ def _run(task: Task, image: Samples, pipeline: EdgePipeline, prepared: set[str],
         read_seconds=read,
         prepare_seconds=prepare,
         verify_seconds=verify_seconds,
+        tile=run.tile,
     )
 
 
@@ -290,7 +317,7 @@ def _channels(image: Samples) -> int:
     return image.shape[2] if image.ndim == 3 else 1
 
 
-def _names(sources: Sequence[Path], ending: str) -> Iterable[str]:
+def _names(sources: Sequence[Path], ending: str, video: str | None) -> Iterable[str]:
     """A file name of its own for the edges of each image."""
     sources = [Path("stdin") if source == STANDARD else source for source in sources]
     stems = [source.stem.lower() for source in sources]
@@ -302,4 +329,9 @@ def _names(sources: Sequence[Path], ending: str) -> Iterable[str]:
             number += 1
             name = f"{base}-{number}"
         taken.add(name.lower())
-        yield name + ending
+        if not Task(source, source).is_video:
+            yield name + ending
+        elif video is None:
+            yield f"{name}-{FRAME_NUMBER}{ending}"
+        else:
+            yield name + Path(ending).stem + video

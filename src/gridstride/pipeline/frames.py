@@ -6,7 +6,7 @@ Every implementation on a device is a function that makes a frame. How it is run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +98,20 @@ class Frame:
         for step in self.steps:
             step.launch(stream)
 
-    def free(self) -> None:
-        """Give the memory back; an output may be one of the stages."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory."""
+        return sum(array.storage.size for array in self._arrays)
+
+    @property
+    def _arrays(self) -> list[gs.Array]:
+        """Each allocation once: an output may be one of the stages."""
         own = () if self.output is None or any(self.output is array for array in self.floats.values()) else (self.output,)
-        for array in (self.source, self.edges, self.histogram, *self.floats.values(), *own):
-            array.free()
+        return [self.source, self.edges, self.histogram, *self.floats.values(), *own]
+
+    def free(self, keep: Container[str] = ()) -> None:
+        """Give the memory back, but that of the arrays whose names are in `keep`."""
+        kept = [array.storage for name in ("edges", "histogram", "output") if name in keep and (array := getattr(self, name)) is not None]
+        for array in self._arrays:
+            if array.storage not in kept:
+                array.free()

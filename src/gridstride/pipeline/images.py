@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -41,6 +41,13 @@ _OTHER_ORDER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "
 _MODES_AS_THEY_ARE = frozenset({"L", "RGB", "RGBA"})
 _MODES_OF_GREY = frozenset({"1", "LA", "La"})
 _MODES_OF_COLOUR = frozenset({"P", "PA", "RGBX", "RGBa", "CMYK", "YCbCr", "LAB", "HSV"})
+
+
+class CannotWrite(UsageError):
+    """A file could not be written: the disk is full, or somebody else's."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot write {path}: {reason}")
 
 
 def read_image(path: str | os.PathLike[str]) -> Samples:
@@ -85,9 +92,12 @@ def decoded(data: bytes, path: Path) -> Samples:
         raise UsageError(f"{path} is broken and cannot be decoded: {_one_line(error)}") from error
 
 
-def images_in(folder: Path) -> list[Path]:
-    """The image files directly in `folder`, by name. Raises `UsageError` when there are none."""
-    found = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file() and not file.name.startswith("."))
+def images_in(folder: Path, suffixes: Collection[str] = SUFFIXES) -> list[Path]:
+    """The image files directly in `folder`, by name: those that end in `suffixes`. Raises `UsageError` when there are none."""
+    try:
+        found = sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes and file.is_file() and not file.name.startswith("."))
+    except OSError as error:
+        raise UsageError(f"{folder}: {'you may not look into this folder' if isinstance(error, PermissionError) else error.strerror}") from None
     if not found:
         raise UsageError(f"{folder} holds no image: no file ends in {', '.join(sorted(SUFFIXES))}")
     return found
@@ -124,7 +134,7 @@ def note_of(path: Path) -> str | None:
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Have `fill` write to a temporary file beside `path`, which takes its place when all is written. Makes the folder if need be.
 
-    Raises `UsageError` where it cannot be written.
+    Raises `CannotWrite` where it cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
@@ -136,7 +146,7 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+        raise CannotWrite(path, error.strerror or str(error)) from None
 
 
 def _pillow() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import Any
@@ -13,12 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 import gridstride as gs
-from gridstride.errors import UnsupportedError, UsageError
+from gridstride.errors import LaunchError, UnsupportedError, UsageError
 from gridstride.pipeline import one_pass, reference, stages
 from gridstride.pipeline.frames import Frame, Kind
 from gridstride.pipeline.images import MAX_PIXELS, Samples
+from gridstride.pipeline.memory import memory_limit
 from gridstride.pipeline.parameters import DEFAULT, Border, Depth, Output, Parameters
 from gridstride.pipeline.results import STAGES, EdgeResult, PipelineRun, StageRun
+from gridstride.pipeline.tiled import run_in_tiles
+from gridstride.pipeline.tiles import tile_size
 
 MakeFrame = Callable[[gs.Device, gs.Module, Kind, Parameters], Frame]
 
@@ -42,6 +45,9 @@ IMPLEMENTATIONS = (*ON_DEVICE, "reference")
 ALL = "all"
 """On the command line: every implementation, one after the other."""
 
+REFERENCE_BYTES = 48
+"""Bytes a pixel that the float32 reference takes at most: four stages and their padded copies and sums."""
+
 _NOT_YET = ("library", "python")
 
 
@@ -57,24 +63,29 @@ def edges(
     depth: Depth = DEFAULT.depth,
     threshold: float = DEFAULT.threshold,
     impl: str = "cuda",
+    memory: int | None = None,
 ) -> EdgeResult:
     """Find the edges of `image` on `device` (a name as in `gs.device`, a device, or None for `gs.device()`).
 
     image: uint8 or uint16, shape (height, width) or (height, width, channels) with 1 (grey), 3 (RGB) or 4 (RGBA; alpha is not
     used) channels, at least one pixel and at most 2**28. The choices are those of `Parameters`; impl: one of `IMPLEMENTATIONS`.
+    memory: bytes that may be taken on the device; an image that needs more is done in tiles, with the same edges, histogram and output, of
+    which no stages are kept. None: what the device, and the simulator's host, have.
     Raises `UsageError` for anything else.
     A named device is opened and the kernels are compiled once; for many images on a device of your own, keep an `EdgePipeline`.
     """
     parameters = Parameters(sigma, radius, border, border_value, output, depth, threshold)
     pipeline = (
-        EdgePipeline(device, parameters, impl) if isinstance(device, gs.Device) else _named_pipeline(device or "auto", parameters, impl)
+        EdgePipeline(device, parameters, impl, memory)
+        if isinstance(device, gs.Device)
+        else _named_pipeline(device or "auto", parameters, impl, memory)
     )
     return pipeline.run(np.asarray(image)).result
 
 
 @lru_cache(maxsize=8)
-def _named_pipeline(name: str, parameters: Parameters, impl: str) -> EdgePipeline:
-    return EdgePipeline(_named_device(name), parameters, impl)
+def _named_pipeline(name: str, parameters: Parameters, impl: str, memory: int | None) -> EdgePipeline:
+    return EdgePipeline(_named_device(name), parameters, impl, memory)
 
 
 @lru_cache(maxsize=2)
@@ -83,13 +94,19 @@ def _named_device(name: str) -> gs.Device:
 
 
 class EdgePipeline:
-    """One implementation on one device, compiled for one set of parameters."""
+    """One implementation on one device, compiled for one set of parameters.
 
-    def __init__(self, device: gs.Device, parameters: Parameters = DEFAULT, impl: str = "cuda") -> None:
+    memory: bytes that an image may take on the device, beyond which it is done in tiles; None for `memory_limit`.
+    """
+
+    def __init__(self, device: gs.Device, parameters: Parameters = DEFAULT, impl: str = "cuda", memory: int | None = None) -> None:
         require_known(impl)
+        if memory is not None and memory < 1:
+            raise UsageError(f"memory is a number of bytes, at least 1, not {memory}")
         self.device = device
         self.parameters = parameters
         self.impl = impl
+        self.memory = memory
         self._chosen = ON_DEVICE.get(impl)
         if self._chosen is not None:
             with as_file(files("gridstride.pipeline") / "kernels" / self._chosen.source) as source:
@@ -98,12 +115,53 @@ class EdgePipeline:
     def warm_up(self, image: Samples) -> float:
         """Have the machine code made for images like `image`, by a run on one pixel of it. Returns the seconds this took."""
         start = time.perf_counter()
-        self.run(checked(image)[:1, :1])
+        self._run_whole(checked(image[:1, :1]))
         return time.perf_counter() - start
 
     def run(self, image: npt.NDArray[Any]) -> PipelineRun:
-        """All stages, one after the other, each timed by itself. Device memory is freed at the end."""
+        """All stages, one after the other, each timed by itself; in tiles where memory is short. Device memory is freed at the end."""
         samples = checked(image)
+        kind = Kind.of(samples)
+        if self.frames_that_fit(kind):
+            try:
+                return self._run_whole(samples)
+            except LaunchError:  # no room after all: somebody else uses the device, too
+                if self.memory is not None:
+                    raise
+        limit = self._limit
+        while True:
+            size = tile_size(kind.height, kind.width, self.parameters.halo, limit, lambda width: self._row_bytes(kind, width))
+            try:
+                return run_in_tiles(samples, self.parameters, size, self._run_whole)
+            except LaunchError:
+                if self.memory is not None:
+                    raise
+                limit //= 2
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it is kernels in frames, as streaming needs."""
+        return self._chosen is not None
+
+    def frames_that_fit(self, kind: Kind) -> int:
+        """How many images of this kind fit the memory at once; 0 where one has to be done in tiles."""
+        return self._limit // (kind.height * self._row_bytes(kind, kind.width))
+
+    @property
+    def _limit(self) -> int:
+        return memory_limit(self.device) if self.memory is None else self.memory
+
+    def _row_bytes(self, kind: Kind, width: int) -> int:
+        """Bytes that one row of an image takes, as an image of one row does."""
+        if self._chosen is None:
+            return width * REFERENCE_BYTES
+        frame = self.frame(replace(kind, height=1, width=width))
+        try:
+            return frame.nbytes - frame.histogram.nbytes
+        finally:
+            frame.free()
+
+    def _run_whole(self, samples: Samples) -> PipelineRun:
         if self._chosen is None:
             return _run_reference(samples, self.parameters)
         frame = self.frame(Kind.of(samples))

@@ -1,4 +1,4 @@
-"""Which images are meant: files, folders, glob patterns, numbered sequences, standard input."""
+"""Which images and videos are meant: files, folders, glob patterns, numbered sequences, standard input."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gridstride.errors import UsageError
-from gridstride.pipeline import images
+from gridstride.pipeline import images, video_reading
 
 STANDARD = Path("-")
 """Standard input as an image, standard output as the place for its edges."""
+
+_OF_A_FOLDER = images.SUFFIXES | video_reading.SUFFIXES - {".ts"}
+"""Files of a folder that are taken; `.ts` is as often a program's source, and a video only where it is named."""
 
 _NUMBER = re.compile(r"%(0(\d+))?d")
 
@@ -25,7 +28,7 @@ def images_named(inputs: Sequence[Path], not_ending: str | None) -> list[Path]:
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            found += [file for file in images.images_in(path) if not_ending is None or not file.name.endswith(not_ending)]
+            found += [file for file in images.images_in(path, _OF_A_FOLDER) if not _is_result(file, not_ending)]
         elif path == STANDARD or path.exists():
             found.append(path)
         elif _NUMBER.search(path.name):
@@ -39,9 +42,16 @@ def images_named(inputs: Sequence[Path], not_ending: str | None) -> list[Path]:
     return found
 
 
+def _is_result(file: Path, ending: str | None) -> bool:
+    """Whether a file's name ends as those of results do: an image's, or with the ending of a video."""
+    if ending is None:
+        return False
+    return file.name.endswith(ending) or (file.suffix.lower() in video_reading.SUFFIXES and file.stem.endswith(Path(ending).stem))
+
+
 def _matching(pattern: Path, not_ending: str | None) -> list[Path]:
     files = [Path(name) for name in glob.glob(str(pattern), recursive=True)]
-    chosen = sorted(file for file in files if file.is_file() and not (not_ending and file.name.endswith(not_ending)))
+    chosen = sorted(file for file in files if file.is_file() and not _is_result(file, not_ending))
     if not chosen and not set("*?") & set(str(pattern)):
         return [pattern]  # brackets alone are more often part of a name, of a file that is missing
     if not chosen:

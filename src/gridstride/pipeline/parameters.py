@@ -64,6 +64,11 @@ class Parameters:
         """Pixels that the blur reaches to each side."""
         return math.ceil(2 * self.sigma) if self.radius is None else self.radius
 
+    @property
+    def halo(self) -> int:
+        """Pixels around one that its edge depends on, to each side: Sobel needs its blurred neighbours."""
+        return self.reach + 1
+
     @cached_property
     def weights(self) -> tuple[float, ...]:
         """The Gaussian averaged over each pixel, from one end to the other, made to sum to 1."""

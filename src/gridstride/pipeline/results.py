@@ -59,7 +59,8 @@ class EdgeResult:
 
     def _kept(self, name: str) -> Floats:
         if name not in self.floats:
-            raise UsageError(f"`{self.impl}` does not keep the stage {name}: ask for output={name!r} with depth='float'")
+            who = f"`{self.impl}`" if self.impl == "fused" else f"`{self.impl}` in tiles"
+            raise UsageError(f"{who} does not keep the stage {name}: ask for output={name!r} with depth='float'")
         return self.floats[name]
 
 
@@ -76,7 +77,11 @@ class StageRun:
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """The results of one image with the launches that made them."""
+    """The results of one image with the launches that made them.
+
+    tile: rows and columns of the tiles in which it was done, None where it was done as a whole. Launches are then those of the first tile,
+    with the seconds of all."""
 
     result: EdgeResult
     stages: tuple[StageRun, ...]
+    tile: tuple[int, int] | None = None

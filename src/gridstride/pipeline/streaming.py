@@ -7,20 +7,22 @@ turn, so that memory does not grow with the number of images.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import gridstride as gs
-from gridstride.errors import UsageError
+from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline.frames import Frame, Kind
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline, checked
 from gridstride.pipeline.results import BINS, EdgeResult
 
 K = TypeVar("K")
+R = TypeVar("R")
 
 SLOTS = 3
 """Images in flight: one comes in, one is computed, one goes out."""
@@ -38,41 +40,92 @@ def keyed_edges(
     """The edges of each image beside what came with it, in their order. Results hold edges, histogram and output, not the stages.
 
     graph: what is done for an image is captured once for each slot and asked for as one. Images of another size or type than the one before
-    wait until the device is empty, and get memory of their own. Raises `UsageError` for an image that the pipeline cannot take.
+    wait until the device is empty, and get memory of their own. What does not fit the memory is done in tiles, one image at a time.
+    Raises `UsageError` for an image that the pipeline cannot take.
+    """
+    for key, outcome in keyed_outcomes(images, pipeline, graph=graph, slots=slots):
+        if isinstance(outcome, GridstrideError):
+            raise outcome
+        yield key, outcome
+
+
+def keyed_outcomes(
+    images: Iterable[tuple[K, npt.NDArray[Any]]], pipeline: EdgePipeline, *, graph: bool = False, slots: int = SLOTS
+) -> Generator[tuple[K, EdgeResult | GridstrideError], None, None]:
+    """As `keyed_edges`, but with the error in place of the result of an image that could not be done; the others go on.
+
+    A kernel that is stopped costs its own image alone where the device tells of it at once (`gs.device(…, blocking=True)`). Otherwise the
+    device is dead, as CUDA has it, and all images from then on end with its fault.
     """
     if slots < 1:
         raise UsageError(f"slots is the number of images in flight, at least 1, not {slots}")
     streams = _Streams(pipeline.device)
     kind: Kind | None = None
     free: deque[_Slot] = deque()
-    in_flight: deque[tuple[K, _Slot]] = deque()
+    in_flight: deque[tuple[K, _Slot | GridstrideError]] = deque()
 
-    def finish_oldest() -> tuple[K, EdgeResult]:
+    def finish_oldest() -> tuple[K, EdgeResult | GridstrideError]:
         key, slot = in_flight.popleft()
-        result = slot.result()
+        if isinstance(slot, GridstrideError):
+            return key, slot
         free.append(slot)
-        return key, result
+        return key, _attempt(slot.result)
+
+    def begin(samples: Samples) -> _Slot | GridstrideError:
+        slot = free.popleft()
+        error = _attempt(lambda: slot.begin(samples))
+        if error is None:
+            return slot
+        free.appendleft(slot)
+        return error
 
     try:
         for key, image in images:
-            samples = checked(image)
+            samples = _attempt(lambda image=image: checked(image))  # type: ignore[misc]
+            if isinstance(samples, GridstrideError):
+                in_flight.append((key, samples))
+                continue
             if Kind.of(samples) != kind:
                 while in_flight:
                     yield finish_oldest()
                 while free:
-                    free.popleft().free()
+                    _free(free.popleft())
                 kind = Kind.of(samples)
-                free.extend(_Slot(pipeline, kind, streams, graph) for _ in range(slots))
-            if not free:
+                made = _attempt(lambda kind=kind: _slots(pipeline, kind, streams, graph, slots))  # type: ignore[misc]
+                if isinstance(made, GridstrideError):
+                    kind = None
+                    yield key, made
+                    continue
+                free.extend(made)
+            if not free and not any(isinstance(slot, _Slot) for _, slot in in_flight):  # not even one fits
+                yield key, _attempt(lambda samples=samples: pipeline.run(samples).result)  # type: ignore[misc]
+                continue
+            while not free:
                 yield finish_oldest()
-            slot = free.popleft()
-            slot.begin(samples)
-            in_flight.append((key, slot))
+            in_flight.append((key, begin(samples)))
         while in_flight:
             yield finish_oldest()
     finally:
-        for slot in (*free, *(slot for _, slot in in_flight)):
-            slot.free()
+        for slot in (*free, *(slot for _, slot in in_flight if isinstance(slot, _Slot))):
+            _free(slot)
+
+
+def _attempt(action: Callable[[], R]) -> R | GridstrideError:
+    """What an action gives, or the error that it raises."""
+    try:
+        return action()
+    except GridstrideError as error:
+        return error
+
+
+def _slots(pipeline: EdgePipeline, kind: Kind, streams: _Streams, graph: bool, most: int) -> list[_Slot]:
+    """As many slots as fit the memory, at most `most`; none where images of this kind are done in tiles."""
+    return [_Slot(pipeline, kind, streams, graph) for _ in range(min(most, pipeline.frames_that_fit(kind)))]
+
+
+def _free(slot: _Slot) -> None:
+    with suppress(GridstrideError):  # of a device that was stopped there is nothing to give back
+        slot.free()
 
 
 class _Streams:

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from gridstride.pipeline import reference
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.parameters import DEFAULT, Parameters
-from gridstride.pipeline.results import CONVERSION, STAGE_OF, STAGES, EdgeResult
+from gridstride.pipeline.results import BINS, CONVERSION, STAGE_OF, STAGES, EdgeResult
+from gridstride.pipeline.tiles import tiles
+
+_PIXELS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -35,24 +38,43 @@ class StageCheck:
 
 
 def verify(image: Samples, result: EdgeResult, parameters: Parameters = DEFAULT) -> tuple[StageCheck, ...]:
-    """One check for each of `STAGES` that the result holds, and one for the output where that is not the edges."""
-    single = reference.run(image, np.float32, parameters)
-    double = reference.run(image, np.float64, parameters)
-    checks = [_float_stage(STAGE_OF[name], got, getattr(single, name), getattr(double, name)) for name, got in result.floats.items()]
-    edges_and_histogram = (_exact(STAGES[-1], result.edges, single.edges), _exact(STAGES[-1], result.histogram, single.histogram))
-    checks.append(max(edges_and_histogram, key=lambda check: check.max_error))
+    """One check for each of `STAGES` that the result holds, and one for the output where that is not the edges.
+
+    The references are made for a part of the image at a time, so that memory does not grow with it.
+    """
+    height, width = image.shape[:2]
+    arrays = {name: (STAGE_OF[name], reference.TOLERANCE) for name in result.floats} | {"edges": (STAGES[-1], 0.0)}
     if not parameters.plain:
-        checks.append(_exact(CONVERSION, result.output, single.output))
-    return tuple(checks)
+        arrays["output"] = (CONVERSION, 0.0)
+    largest, differing = dict.fromkeys(arrays, 0.0), dict.fromkeys(arrays, 0)
+    histogram = np.zeros(BINS, np.uint32)
+    rows = max(_PIXELS_AT_ONCE // width, parameters.halo)
+    for tile in tiles(height, width, parameters.halo, rows, max(1, min(width, _PIXELS_AT_ONCE))):
+        single = reference.run(image[tile.read], np.float32, parameters)
+        double = reference.run(image[tile.read], np.float64, parameters) if result.floats else None
+        for name, (_, tolerance) in arrays.items():
+            got = _array(result, name)
+            if got.shape != (height, width):
+                largest[name], differing[name] = float("inf"), got.size
+                continue
+            mine, bits = got[tile.made], getattr(single, name)[tile.kept]
+            expected = bits if tolerance == 0 else getattr(double, name)[tile.kept]
+            largest[name] = float(np.maximum(largest[name], _largest(mine, expected)))  # a NaN stays
+            differing[name] += _unequal(mine, bits) if tolerance == 0 else int(np.count_nonzero(_bits(mine) != _bits(bits)))
+        histogram += reference.histogram_of(single.edges[tile.kept])
+    checks = {name: StageCheck(stage, largest[name], tolerance, differing[name]) for name, (stage, tolerance) in arrays.items()}
+    counted = StageCheck(STAGES[-1], _largest(result.histogram, histogram), 0.0, _unequal(result.histogram, histogram))
+    checks["edges"] = max(checks["edges"], counted, key=lambda check: check.max_error)
+    return tuple(checks.values())
 
 
-def _exact(stage: str, got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> StageCheck:
-    return StageCheck(stage, _largest(got, expected), 0.0, _unequal(got, expected))
+def _array(result: EdgeResult, name: str) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = result.floats[name] if name in result.floats else getattr(result, name)
+    return found
 
 
-def _float_stage(stage: str, got: npt.NDArray[Any], single: npt.NDArray[Any], double: npt.NDArray[Any]) -> StageCheck:
-    same_bits = got.view(np.uint32) == single.view(np.uint32)
-    return StageCheck(stage, _largest(got, double), reference.TOLERANCE, int(got.size - np.count_nonzero(same_bits)))
+def _bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+    return np.ascontiguousarray(values).view(np.uint32)
 
 
 def _largest(got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> float:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-import gridstride as gs
 from gridstride.errors import GridstrideError
 from gridstride.pipeline import batch
 from gridstride.pipeline.batch import ImageReport, Outcome, Task
+from gridstride.pipeline.devices import device_for_images
 from gridstride.pipeline.implementations import EdgePipeline
 from gridstride.pipeline.inputs import STANDARD
 from gridstride.pipeline.parameters import Parameters
@@ -26,12 +26,13 @@ from gridstride.pipeline.results import EdgeResult
 
 @dataclass(frozen=True)
 class Setup:
-    """What all images of a run have in common. device: a name as in `gs.device`; threads: processor cores for a launch."""
+    """What all images of a run have in common. device: a name as in `gs.device`; threads: processor cores for a launch; memory: as of `EdgePipeline`."""
 
     device: str
     threads: int
     parameters: Parameters
     impls: tuple[str, ...]
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def sees(folder: Path, token: str, contents: str, inputs: Sequence[tuple[Path, i
 def _pipelines(setup: Setup) -> tuple[list[EdgePipeline], set[str]]:
     """The pipelines of this thread, and the layouts whose machine code is made."""
     if getattr(_warm, "setup", None) != setup:
-        device = gs.device(setup.device, threads=setup.threads)
-        _warm.pipelines = [EdgePipeline(device, setup.parameters, impl) for impl in setup.impls]
+        device = device_for_images(setup.device, setup.threads)
+        _warm.pipelines = [EdgePipeline(device, setup.parameters, impl, setup.memory) for impl in setup.impls]
         _warm.prepared, _warm.setup = set[str](), setup
     return _warm.pipelines, _warm.prepared
 
