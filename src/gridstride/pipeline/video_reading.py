@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,10 @@ SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", "
 """Files that are taken for videos."""
 
 _COUNTS_ITS_FRAMES = frozenset({"mov", "mp4"})
+_HAVE_CHECKSUMS = frozenset({"png", "apng"})
+_TELLS_ONLY_ITS_LOG = frozenset({"ffv1"})
+"""Decoders that say only in FFmpeg's log that a checksum does not fit."""
+
 _AT_ONCE = 1 << 20
 _DISPLAY_MATRIX = "DISPLAYMATRIX"
 
@@ -116,24 +120,28 @@ class Video:
         """The size of each packet and what came out of the decoder with it; packets that cannot be decoded are noted."""
         av = library()
         packets = self.container.demux(self.stream)
-        while True:
-            try:
-                packet = next(packets, None)
-            except (av.error.FFmpegError, OSError) as error:
-                self._note(error)
-                packet = None
-            if packet is None:
-                break
-            try:
-                frames = packet.decode()
-            except av.error.EOFError:
-                continue
-            except (av.error.FFmpegError, ValueError) as error:
-                self._note(error)
-                continue
-            yield packet.size, frames
-        with suppress(av.error.FFmpegError):  # what the decoder still has, where the end of the file did not call for it
-            yield 0, self.stream.codec_context.decode(None)
+        with ExitStack() as stack:
+            told = stack.enter_context(_mismatches(av)) if self.stream.codec_context.name in _TELLS_ONLY_ITS_LOG else []
+            while True:
+                try:
+                    packet = next(packets, None)
+                except (av.error.FFmpegError, OSError) as error:
+                    self._note(error)
+                    packet = None
+                if packet is None:
+                    break
+                try:
+                    frames = packet.decode()
+                except av.error.EOFError:
+                    continue
+                except (av.error.FFmpegError, ValueError) as error:
+                    self._note(error)
+                    continue
+                self.faults.damaged += bool(told)
+                told.clear()
+                yield packet.size, frames
+            with suppress(av.error.FFmpegError):  # what the decoder still has, where the end of the file did not call for it
+                yield 0, self.stream.codec_context.decode(None)
 
     def _note(self, error: Exception) -> None:
         self.faults.undecodable += 1
@@ -181,6 +189,8 @@ def open_video(path: Path) -> Video:
         if stream.codec_context is None or stream.time_base is None:
             raise UnsupportedError(f"{path}: there is no decoder for its kind of video")
         stream.thread_type = "AUTO"
+        if stream.codec_context.name in _HAVE_CHECKSUMS:  # a frame with other bytes than were written is no frame
+            stream.codec_context.options = {"err_detect": "crccheck+explode"}
         rate = stream.average_rate or stream.guessed_rate or Fraction(25)
         duration = _duration(stream)
         expected = stream.frames or (round(duration * rate) if duration is not None else None)
@@ -216,6 +226,18 @@ def digest_of(path: Path) -> str:
 def reason(error: Exception) -> str:
     """What FFmpeg's error says, without its number and the file's name."""
     return str(getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)
+
+
+@contextmanager
+def _mismatches(av: Any) -> Iterator[list[Any]]:
+    """What FFmpeg logs as errors, as it comes."""
+    before = av.logging.get_level()
+    av.logging.set_level(av.logging.ERROR)
+    try:
+        with av.logging.Capture(local=False) as logs:  # decoders have threads of their own
+            yield logs
+    finally:
+        av.logging.set_level(before)
 
 
 def _duration(stream: VideoStream) -> Fraction | None:

@@ -30,6 +30,7 @@ _OPTIONS = {"libx264": {"crf": "16", "preset": "veryfast"}, "ffv1": {"level": "3
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
 _NOTE = b"Gridstride "
 _NOTE_BYTES = len(_NOTE) + 64
+_TICKS_A_SECOND = 10_000
 _LONGEST_SIDE = 16384
 
 
@@ -54,6 +55,18 @@ class Timing:
     time_base: Fraction
     shape_of_pixels: Fraction = Fraction(1)
 
+    @property
+    def tick_base(self) -> Fraction:
+        """Seconds of a tick of the video that is written: fine, and frames of the rate come after whole ticks."""
+        rate = self.rate.limit_denominator(1001)
+        return Fraction(1, rate.numerator * -(-_TICKS_A_SECOND // rate.numerator))
+
+    def tick(self, time: int) -> int:
+        """A time in ticks. A frame that is where the rate would have it, but for the coarse clock of its file, is put there exactly."""
+        seconds, rate = time * self.time_base, self.rate.limit_denominator(1001)
+        regular = round(seconds * rate) / rate
+        return round((regular if abs(regular - seconds) < self.time_base else seconds) / self.tick_base)
+
 
 class VideoWriter:
     """Frames go into a temporary file beside `path`, which takes its place at `finish`. Raises `CannotWrite` where it cannot be written."""
@@ -64,6 +77,7 @@ class VideoWriter:
         self._temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
         self._suffix = path.suffix.lower()
         self._size: tuple[int, int] | None = None
+        self._last = -1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._temporary.open("x+b")
@@ -83,7 +97,8 @@ class VideoWriter:
                     self._path, f"the video began with {_named(self._size)} pixels and goes on with {_named(image.shape)}; name a folder for the frames"
                 )
             frame = av.VideoFrame.from_ndarray(self._samples(image), format=self._stream.pix_fmt)
-            frame.pts, frame.time_base, frame.color_range = time, self._timing.time_base, _FULL_RANGE
+            self._last = max(self._timing.tick(time), self._last + 1)
+            frame.pts, frame.time_base, frame.color_range = self._last, self._timing.tick_base, _FULL_RANGE
             self._container.mux(self._stream.encode(frame))
         except (OSError, av.error.FFmpegError) as error:
             raise self._failure(error) from None
@@ -129,8 +144,7 @@ class VideoWriter:
         stream = container.add_stream(codec, rate=self._timing.rate, options=_OPTIONS[codec])
         stream.pix_fmt = "yuv420p" if codec == "libx264" else "gray" if image.dtype == np.uint8 else "gray16le"
         stream.width, stream.height = (width + width % 2, height + height % 2) if codec == "libx264" else (width, height)
-        stream.time_base = self._timing.time_base
-        stream.codec_context.time_base = self._timing.time_base
+        stream.time_base = stream.codec_context.time_base = self._timing.tick_base
         stream.codec_context.color_range = _FULL_RANGE
         if self._timing.shape_of_pixels != 1:
             stream.codec_context.sample_aspect_ratio = self._timing.shape_of_pixels
