@@ -48,9 +48,10 @@ def tile_size(height: int, width: int, halo: int, limit: int, row_bytes: Callabl
     while True:
         read = min(width, columns + 2 * halo)
         needed = row_bytes(read)
-        rows = limit // needed - 2 * halo
+        fitting = limit // needed
+        rows = height if fitting >= height else fitting - 2 * halo
         if rows >= min(height, _WORTHWHILE * halo, columns) or (columns == 1 and rows >= 1):
-            return min(rows, height), columns
+            return rows, columns
         if columns == 1:
-            raise UsageError(f"{limit:,} bytes of memory are too little: the smallest tile needs {needed * (2 * halo + 1):,}")
+            raise UsageError(f"{limit:,} bytes of memory are too little: the smallest tile needs {needed * min(height, 2 * halo + 1):,}")
         columns = -(-columns // 2)
