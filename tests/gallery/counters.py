@@ -16,4 +16,107 @@ VECTOR_ADD = {
     "float4": {"load_requests": 2 * 7813, "load_sectors": 2 * 125_000, "store_sectors": 125_000, "blocks": 977},
 }
 
-COUNTERS: dict[str, dict[str, Counters]] = {"vector-add": VECTOR_ADD}
+
+# n = 1,000,003: 31,250 warps and three lanes, 125,000 sectors and three elements of another
+SAXPY = {
+    "plain": {"load_requests": 2 * 31_251, "load_sectors": 2 * 125_001, "store_requests": 31_251, "store_sectors": 125_001, "blocks": 3907, "flops": 2_000_006},
+    # Three lanes of one warp take four rounds and its others three. The compiler takes rounds by fours and what is left before them, so that
+    # this warp runs 4 + 3 rounds where 4 would do: three requests more, and a sector each.
+    "grid-stride": {"load_requests": 2 * 31_254, "load_sectors": 2 * 125_004, "store_requests": 31_254, "store_sectors": 125_004, "blocks": 1056},
+    # 250,000 vectors, 7,812 warps and a half, and three elements
+    "float4": {"load_requests": 2 * (7813 + 1), "load_sectors": 2 * 125_001, "store_requests": 7814, "store_sectors": 125_001, "blocks": 977},
+    # elements 1 to 1,000,002: 31,250 warps of five sectors, and two elements in one
+    "slice": {"load_requests": 2 * 31_251, "load_sectors": 2 * (31_250 * 5 + 1), "store_requests": 31_251, "store_sectors": 31_250 * 5 + 1},
+    # three elements, 249,999 vectors from element 4 (7,812 warps of 17 sectors, and 15 vectors in 8), three elements
+    "peeled": {"load_requests": 2 * (1 + 7813 + 1), "load_sectors": 2 * (1 + 7812 * 17 + 8 + 1), "store_sectors": 1 + 7812 * 17 + 8 + 1},
+}
+
+_WORK = 2048  # warps of 65,536 elements
+
+
+def _access(sectors_per_load: int, arrays: int = 1) -> Counters:
+    return {
+        "load_requests": arrays * _WORK,
+        "load_sectors": arrays * _WORK * sectors_per_load,
+        "sectors_per_load": sectors_per_load,
+        "store_requests": _WORK,
+        "store_sectors": 4 * _WORK,
+    }
+
+
+ACCESS_PATTERNS = {
+    "stride-1": _access(4),
+    "stride-2": _access(8),
+    "stride-4": _access(16),
+    "stride-8": _access(32),
+    "stride-32": _access(32),
+    "offset-1": _access(5),
+    "broadcast": _access(1),
+    "vector-row": {"sectors_per_load": 16, "sectors_per_store": 16, "load_requests": 256 * 1024 / 128},
+    "vector-column": {"sectors_per_load": 32, "sectors_per_store": 32, "load_requests": 256 * 1024 / 128},
+    "aos": {**_access(32, 2), "load_efficiency": 1 / 8},
+    "soa": {**_access(4, 2), "load_efficiency": 1},
+    "pixels": {"load_requests": 3 * _WORK, "load_sectors": 3 * 3 * _WORK, "store_sectors": 4 * _WORK},
+    # 192 words a block of 256 pixels: six warps of 128 bytes
+    "pixels-staged": {"load_requests": 256 * 6, "load_sectors": 256 * 24, "load_efficiency": 1, "store_sectors": 4 * _WORK},
+}
+
+_TILES = 16 * 32  # of 32 x 32 in 512 x 1,024
+_ROWS = 32 * _TILES  # of 32 elements, a warp's work
+
+
+def _transpose(store_sectors: int, conflicts: int, barriers: int) -> Counters:
+    return {
+        "load_requests": _ROWS, "load_sectors": 4 * _ROWS, "store_requests": _ROWS, "store_sectors": store_sectors * _ROWS,
+        "bank_conflicts": conflicts * _ROWS, "barriers": barriers * _TILES,
+    }  # fmt: skip
+
+
+TRANSPOSE = {
+    "naive": {**_transpose(32, 0, 0), "shared_accesses": 0},
+    "tile": {**_transpose(4, 31, 32), "shared_load_wavefronts": 32 * _ROWS, "shared_store_wavefronts": _ROWS},
+    "padded": {**_transpose(4, 0, 32), "shared_load_wavefronts": _ROWS},
+    "swizzled": {**_transpose(4, 0, 32), "shared_load_wavefronts": _ROWS},
+    "rows": {**_transpose(4, 0, 8), "shared_load_wavefronts": _ROWS},
+    # a request is 512 bytes, two half rows of 64 elements; shared vectors take four passes at least
+    "vector": {
+        "load_requests": _ROWS / 4, "load_sectors": 4 * _ROWS, "store_requests": _ROWS / 4, "store_sectors": 4 * _ROWS, "bank_conflicts": 0,
+        "shared_accesses": _ROWS / 2, "shared_wavefronts": 2 * _ROWS, "barriers": 8 * _TILES / 4,
+    },
+}  # fmt: skip
+
+
+def _banks(passes: int, fewest: int = 1) -> Counters:
+    """A hundred warps read once each."""
+    return {"shared_loads": 100, "shared_load_wavefronts": 100 * passes, "bank_conflicts": 100 * (passes - fewest)}
+
+
+SHARED_PATTERNS = {
+    "row": _banks(1),
+    "column-32": _banks(32),
+    "column-33": _banks(1),
+    "column-64": _banks(32),
+    "column-31": _banks(1),
+    "one-word": _banks(1),
+    "double": _banks(2, 2),
+    "float4": _banks(4, 4),
+    "float4-strided": _banks(8, 4),
+    "bytes": _banks(1),
+}
+
+CONSTANT_MEMORY = {
+    # 100,000 elements are 3,125 warps
+    "broadcast": {"constant_loads": 3125, "constant_words": 3125, "constant_words_per_load": 1},
+    "pairs": {"constant_loads": 3125, "constant_words": 16 * 3125, "constant_words_per_load": 16},
+    "divergent": {"constant_loads": 3125, "constant_words": 32 * 3125, "constant_words_per_load": 32},
+    "shared": {"constant_loads": 391, "constant_words": 32 * 391, "shared_load_wavefronts": 3125, "bank_conflicts": 0},
+}
+
+COUNTERS: dict[str, dict[str, Counters]] = {
+    "vector-add": VECTOR_ADD,
+    "saxpy": SAXPY,
+    "access-patterns": ACCESS_PATTERNS,
+    "transpose": TRANSPOSE,
+    "shared-patterns": SHARED_PATTERNS,
+    "constant-memory": CONSTANT_MEMORY,
+}
