@@ -163,3 +163,41 @@ def test_functions_that_are_called_are_counted() -> None:
     assert (tree.store_requests, tree.store_sectors) == (16, 64)
     assert (tree.shared_stores, tree.shared_store_wavefronts, tree.shared_loads, tree.shared_load_wavefronts) == (15, 15, 15, 15)
     assert tree.bank_conflicts == 0
+
+
+EXCHANGES = """
+extern "C" __global__ void exchanges(const float *x, float *y, int n) {
+    __shared__ float tile[256];
+    int t = threadIdx.x;
+    tile[t] = x[t];
+    __syncthreads();
+    float v = 0;
+    if (t < 64) {                                    // lanes are gathered before they exchange values
+        v = t % 3 ? tile[t * 2 % 256] : 1.0f;
+        for (int step = 16; step > 0; step /= 2)
+            v += __shfl_down_sync(0xffffffff, v, step);
+        v += __ballot_sync(0xffffffff, v > 0) & 1;
+    }
+    if (t < n)
+        atomicAdd(&y[t], v);
+}
+"""
+
+
+def test_checks_do_not_count() -> None:
+    """What checks put into the code (companions of values, gatherings of lanes) is no instruction of the program."""
+    module = gs.device("sim:h200").compile(EXCHANGES)
+    x, y = module.device.array(np.ones(256, np.float32)), module.device.zeros(256)
+
+    def counted() -> gs.Profile:
+        with gs.profiling() as profile:
+            module["exchanges"][1, 256](x, y, 200)
+            module.device.synchronize()
+        return profile
+
+    plain = counted().launches[0].instructions
+    with gs.checking():
+        checked = counted().launches[0].instructions
+    assert checked == plain
+    assert {i.opcode for i in plain if i.opcode.startswith(("shadow", "bar.warp"))} == set()
+    assert [i.executions for i in plain if i.opcode.startswith("shfl")] == [2] * 5

@@ -96,6 +96,7 @@ class Op:
     access: Access | None = None
     site: int = -1  # index into Function.sites
     info: object = None
+    added: bool = False  # by a pass for purposes of its own: the program does not have it, and nobody counts it
 
     def uses(self) -> list[int]:
         found = [a.id for a in self.args if isinstance(a, Reg)]

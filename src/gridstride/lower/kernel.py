@@ -270,7 +270,7 @@ def _instructions(ops: list[Op], files: Mapping[int, str]) -> list[list[Any]]:
     """PTX line, source file and line, opcode, site, and "unused" for an atomic whose old value nobody reads."""
     found = []
     for op in ops:
-        if op.line and (op.form is not None or op.kind is Kind.BRANCH):
+        if op.line and not op.added and (op.form is not None or op.kind is Kind.BRANCH):
             text = op.form.text if op.form is not None else "bra"
             unused = op.kind is Kind.ATOMIC and (not op.results or op.results[0] is None)
             loc, _ = user_location(op.loc, files)

@@ -96,7 +96,7 @@ def gather_before_exchanges(function: Function) -> None:
                 rest = Block(label=f"gathered@{op.line}")
                 rest.ops, rest.targets = block.ops[position:], block.targets
                 brought = op.args[:1] if len(op.args) > 1 else []
-                meet = Op(Kind.EFFECT, form, [], [op.args[-1], *brought], op.line, op.loc, info="suspends", site=op.site)
+                meet = Op(Kind.EFFECT, form, [], [op.args[-1], *brought], op.line, op.loc, info="suspends", site=op.site, added=True)
                 block.ops[position:] = [meet, Op(Kind.JUMP, None, [], [])]
                 block.targets = [rest]
                 ordered.append(rest)

@@ -85,7 +85,10 @@ class _Tracker:
         for block in self.function.blocks:
             self.out = []
             for op in block.ops:
+                before = len(self.out)
                 self._visit(op)
+                for companion in self.out[before:]:
+                    companion.added = companion is not op
             block.ops = self.out
         self._define_at_start()
 
