@@ -112,6 +112,75 @@ CONSTANT_MEMORY = {
     "shared": {"constant_loads": 391, "constant_words": 32 * 391, "shared_load_wavefronts": 3125, "bank_conflicts": 0},
 }
 
+# Trees of 256 over 1,000,000: 3,907 blocks, then 16, then one: 31,250 warps of full loads, 122 and a part of one, a part of one
+_TREE_BLOCKS = 3907 + 16 + 1
+_TREE_LOADS = 31_250 + 123 + 1
+# rounds of a tree over halves: 128 threads are 4 warps, 64 are 2, then one warp six times
+_TREE_ROUNDS = 4 + 2 + 6
+_FILLED = 1056 + 1  # blocks that fill the device, and one over their sums
+_FILLED_LOADS = 31_250 + 33
+
+
+def _strided_conflicts() -> int:
+    """Passes too many of the three accesses of each round: the active lanes' words are 2 k apart, which leaves 32 / (2 k) banks or one."""
+    total, k = 0, 1
+    while k < 256:
+        working = 128 // k
+        warps, lanes = max(1, working // 32), min(32, working)
+        banks = max(1, 32 // (2 * k))
+        total += 3 * warps * (max(1, lanes // banks) - 1)
+        k *= 2
+    return total
+
+
+REDUCTION = {
+    "one-thread": {"launches": 1, "load_requests": 1_000_000, "load_sectors": 1_000_000, "flops": 1_000_000},
+    "atomic": {"load_requests": 31_250, "load_sectors": 125_000, "global_atomics": 31_250, "atomic_operations": 1_000_000},
+    # a barrier at the start and one in each of eight rounds, by eight warps
+    "interleaved": {"launches": 3, "load_requests": _TREE_LOADS, "barriers": 9 * 8 * _TREE_BLOCKS, "bank_conflicts": 0, "global_atomics": 0},
+    "strided": {"launches": 3, "load_requests": _TREE_LOADS, "barriers": 9 * 8 * _TREE_BLOCKS, "bank_conflicts": _strided_conflicts() * _TREE_BLOCKS},
+    # eight warps store, a round reads two words and writes one, thread 0 reads the sum
+    "sequential": {
+        "load_requests": _TREE_LOADS, "barriers": 8 * 8 * _TREE_BLOCKS, "bank_conflicts": 0, "shared_wavefronts": (8 + 3 * (_TREE_ROUNDS - 1) + 3 + 1) * _TREE_BLOCKS,
+    },
+    "coarsened": {
+        "launches": 2, "load_requests": _FILLED_LOADS, "barriers": 8 * 8 * _FILLED, "bank_conflicts": 0, "shared_wavefronts": (8 + 3 * _TREE_ROUNDS + 1) * _FILLED,
+    },
+    # five shuffles in eight warps, three in the first; eight stores and one load of the warps' sums
+    "shuffle": {"launches": 2, "load_requests": _FILLED_LOADS, "barriers": 8 * _FILLED, "shuffles": 43 * _FILLED, "shared_wavefronts": 9 * _FILLED},
+    # 245 blocks, 62,720 threads: vectors 0 to 61,839 are taken by fours (1,932 warps and a half), the others by threes (27 and a half)
+    "full": {"launches": 1, "load_requests": 4 * 1933 + 3 * 28, "load_sectors": 125_000, "global_atomics": 245, "shuffles": 43 * 245, "barriers": 8 * 245},
+    # sixteen loads a warp in 244 blocks, 576 elements in the last one, 245 sums
+    "cub": {"launches": 2, "load_requests": 244 * 8 * 16 + 18 + 8, "load_sectors": 125_000 + 31, "global_atomics": 0},
+    # another barrier before the sums are read, and the last block's own
+    "deterministic": {"launches": 1, "load_requests": 4 * 1933 + 3 * 28 + 8, "load_sectors": 125_000 + 31, "global_atomics": 245, "shuffles": 43 * 246, "barriers": 8 * (2 * 245 + 1)},
+    # a pair has two shuffles
+    "kahan": {"launches": 2, "load_sectors": 125_000 + 62, "shuffles": 2 * 43 * 246, "barriers": 8 * 246},
+}  # fmt: skip
+
+ARG_MAX = {
+    # Of each round the value and the place of two pairs are read and of one written; a pair is stored at first and one read at the end (of the last
+    # block only the place).
+    "tree": {"launches": 2, "barriers": 8 * 8 * 3908, "bank_conflicts": 0, "shared_wavefronts": (2 * 8 + 6 * _TREE_ROUNDS + 2) * 3908 - 1},
+    # ten shuffles in each of eight warps, and ten in the first
+    "shuffle": {"launches": 2, "load_requests": _FILLED_LOADS, "barriers": 8 * _FILLED, "shuffles": 90 * _FILLED},
+    # a number of 64 bits is two shuffles
+    "packed": {"launches": 1, "load_requests": 7813, "load_sectors": 125_000, "global_atomics": 977, "shuffles": 10 * 8 * 977},
+}
+
+DOT_PRODUCT = {
+    "two-kernels": {"launches": 2, "load_requests": 3 * 31_250, "load_sectors": 3 * 125_000, "store_sectors": 125_000, "global_atomics": 1056},
+    "fused": {"launches": 1, "load_requests": 2 * 31_250, "load_sectors": 2 * 125_000, "store_sectors": 0, "global_atomics": 1056},
+    "float4": {"launches": 1, "load_sectors": 2 * 125_000, "store_sectors": 0, "global_atomics": 489},
+    "double": {"launches": 1, "load_requests": 2 * 7813, "load_sectors": 2 * 125_000, "global_atomics": 977},
+}
+
+SEGMENTED_SUM = {
+    "thread-each": {"shuffles": 0},
+    "warp-each": {"shuffles": 5 * 10_000},
+    "group-each": {"shuffles": 3 * 313 * 8},
+}
+
 COUNTERS: dict[str, dict[str, Counters]] = {
     "vector-add": VECTOR_ADD,
     "saxpy": SAXPY,
@@ -119,4 +188,8 @@ COUNTERS: dict[str, dict[str, Counters]] = {
     "transpose": TRANSPOSE,
     "shared-patterns": SHARED_PATTERNS,
     "constant-memory": CONSTANT_MEMORY,
+    "reduction": REDUCTION,
+    "arg-max": ARG_MAX,
+    "dot-product": DOT_PRODUCT,
+    "segmented-sum": SEGMENTED_SUM,
 }

@@ -10,7 +10,7 @@ def problem(size: Size) -> Problem:
     """Few different values, so that the largest comes often and its first place matters."""
 
     def place(arrays: Arrays) -> Arrays:
-        return {"out": np.argmax(arrays["x"])}
+        return {"out": np.asarray(np.argmax(arrays["x"]))}
 
     return Problem({"x": randint(*size, low=-1000, high=1000, seed=22, dtype="f32"), "out": empty(dtype="i32")}, place)
 

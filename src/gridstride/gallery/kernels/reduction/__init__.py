@@ -15,7 +15,7 @@ def whole(size: Size) -> Problem:
     """Whole numbers from -8 to 8: their sums are whole as well and far below 2^24, so any order gives the same bits."""
 
     def total(arrays: Arrays) -> Arrays:
-        return {"out": arrays["x"].sum(dtype=np.float64)}
+        return {"out": np.asarray(arrays["x"].sum(dtype=np.float64))}
 
     return Problem({"x": randint(*size, low=-8, high=9, seed=20, dtype="f32"), "out": empty()}, total)
 
@@ -24,7 +24,7 @@ def real(size: Size) -> Problem:
     """Numbers from 0 to 1, and a sum that may be off by its last rounding only (2^-24), and by what is of second order (n 2^-48)."""
 
     def total(arrays: Arrays) -> Arrays:
-        return {"out": np.float64(math.fsum(arrays["x"]))}
+        return {"out": np.asarray(math.fsum(arrays["x"]))}
 
     def tolerance(arrays: Arrays) -> float:
         return float(arrays["x"].sum(dtype=np.float64) * (2.0**-24 + size[0] * 2.0**-48))
