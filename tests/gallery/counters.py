@@ -181,6 +181,34 @@ SEGMENTED_SUM = {
     "group-each": {"shuffles": 3 * 313 * 8},
 }
 
+_N = 256  # of the matrix products
+
+
+def _tiled(tile: int, depth: int, each: int, loads: int, stores: int, reads: int) -> Counters:
+    """Tiles of `tile` x `depth`, made by warps of `each` outputs; loads and shared stores of a warp for each pair of tiles, shared reads for each step of k."""
+    warps = (_N // tile) ** 2 * (tile * tile // each)
+    pairs = warps * (_N // depth)
+    return {
+        "load_requests": pairs * loads, "load_sectors": 2 * 4 * _N * _N // 32 * (_N // tile), "store_sectors": 4 * _N * _N // 32,
+        "shared_stores": pairs * stores, "shared_loads": pairs * depth * reads, "bank_conflicts": 0, "barriers": 2 * pairs, "flops": 2 * _N**3,
+    }  # fmt: skip
+
+
+# 5 stores and 32 reads of a warp for each pair of tiles: a word of A four times, a vector of B in four passes; every read in two
+_VECTOR = {**_tiled(128, 8, 32 * 64, 2, 5, 4), "shared_load_wavefronts": 1024 * 8 * 8, "shared_store_wavefronts": 1024 * (4 + 4), "sectors_per_load": 16}
+MATRIX_PRODUCT = {
+    # a warp's step: 32 sectors of A and one of B
+    "swapped": {"load_requests": 2 * _N**3 // 32, "load_sectors": 33 * _N**3 // 32, "store_sectors": _N * _N, "flops": 2 * _N**3},
+    # one of A and four of B
+    "naive": {"load_requests": 2 * _N**3 // 32, "load_sectors": 5 * _N**3 // 32, "store_sectors": _N * _N // 8, "sectors_per_load": 2.5},
+    "tiled": _tiled(32, 32, 32, 2, 2, 2),
+    "registers-2x2": _tiled(32, 16, 128, 4, 4, 4),
+    "registers-4x4": _tiled(64, 16, 512, 8, 8, 8),
+    "vector-8x8": _VECTOR,
+    "bounds": _VECTOR,
+    "double-buffered": {**_VECTOR, "barriers": 1024},
+}
+
 COUNTERS: dict[str, dict[str, Counters]] = {
     "vector-add": VECTOR_ADD,
     "saxpy": SAXPY,
@@ -192,4 +220,5 @@ COUNTERS: dict[str, dict[str, Counters]] = {
     "arg-max": ARG_MAX,
     "dot-product": DOT_PRODUCT,
     "segmented-sum": SEGMENTED_SUM,
+    "matrix-product": MATRIX_PRODUCT,
 }

@@ -15,6 +15,7 @@ import gridstride as gs
 from gridstride import gallery
 from gridstride.cli import main
 from gridstride.errors import UsageError
+from gridstride.gallery import measuring
 from gridstride.gallery.columns import COLUMNS, column
 from gridstride.gallery.model import Launch, Problem, Size, empty, given, uniform
 from gridstride.gallery.running import _difference
@@ -128,6 +129,26 @@ def test_benches_give_their_memory_back(workshop: gallery.Workshop) -> None:
         ladder, (step,) = gallery.find("vector-add/thread-each")
         workshop.run(ladder, step, (33,))
     assert [finding.kind for finding in findings] == []
+
+
+# ---- times
+
+
+def test_measuring_and_predicting(workshop: gallery.Workshop) -> None:
+    """On the simulator, whose events follow its model: a wrong output is told and not timed; the table has both."""
+    ladder = replace(gallery.ladder("vector-add"), large=(5000,))
+    ladder = replace(ladder, steps=tuple(replace(step, large=None) for step in ladder.steps if step.name in ("thread-each", "float4")))
+    broken = replace(ladder, name="broken", problem=lambda size: replace(ladder.problem(size), reference=lambda arrays: {"c": arrays["a"]}))
+    measured = measuring.measure([ladder, broken], workshop, repetitions=3)
+    good, bad = measured["steps"][:2], measured["steps"][2:]
+    assert [one["step"] for one in good] == ["thread-each", "float4"] and all(one["us"] > 0 and one["size"] == [5000] for one in good)
+    assert all(one["gbs"] == pytest.approx(60_000 / one["us"] / 1e3) for one in good)
+    assert all("us" not in one and one["wrong"].startswith("c[0] is ") for one in bad)
+    assert measured["copy_gbs"] > 1000
+    predicted = measuring.predict([ladder], workshop)
+    assert all(one["us"] > 1 for one in predicted["steps"])
+    page = measuring.table(measured, predicted, [ladder])
+    assert "| float4 | 5,000 | " in page and "Sixteen bytes an access" in page
 
 
 # ---- laboratories

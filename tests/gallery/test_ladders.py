@@ -8,6 +8,7 @@ import pytest
 
 from gallery.counters import COUNTERS
 from gridstride.gallery import LADDERS, Workshop, climb, labs, ladder, ladders, pages
+from gridstride.gallery.__main__ import measured_page
 from gridstride.gallery.columns import values
 
 DOCS = Path(__file__).parents[2] / "docs" / "gallery"
@@ -44,3 +45,10 @@ def test_sizes_are_awkward(name: str) -> None:
 
 def test_index() -> None:
     assert pages.index(ladders(), labs()) == (DOCS / "README.md").read_text(encoding="utf-8"), "python -m gridstride.gallery docs/gallery"
+
+
+def test_table_of_times() -> None:
+    """The page of predicted and measured times is made of the recorded results, and of every step that is there."""
+    if not (DOCS / "h200.json").exists():
+        pytest.skip("no times of a GPU are recorded (bench/gallery_on_gpu.py)")
+    assert measured_page(DOCS) == (DOCS / "h200.md").read_text(encoding="utf-8"), "python -m gridstride.gallery docs/gallery"

@@ -1,9 +1,16 @@
 """Writes pages of the documentation: `python -m gridstride.gallery docs/gallery [NAME …]`; without names all, and the index."""
 
+import json
 import sys
 from pathlib import Path
 
-from gridstride.gallery import Workshop, climb, labs, ladder, ladders, pages
+from gridstride.gallery import Workshop, climb, labs, ladder, ladders, measuring, pages
+
+
+def measured_page(folder: Path) -> str:
+    """The table of predicted and measured times, from the results that lie in the folder."""
+    measured, modelled = (json.loads((folder / name).read_text(encoding="utf-8")) for name in ("h200.json", "modelled.json"))
+    return measuring.table(measured, modelled, list(ladders()))
 
 
 def write(folder: Path, names: list[str]) -> int:
@@ -16,6 +23,9 @@ def write(folder: Path, names: list[str]) -> int:
         (folder / f"{found.name}.md").write_text(pages.page(found, climbed), encoding="utf-8")
     if not names:
         (folder / "README.md").write_text(pages.index(ladders(), labs()), encoding="utf-8")
+        measured = folder / "h200.json"
+        if measured.exists():
+            (folder / "h200.md").write_text(measured_page(folder), encoding="utf-8")
     return wrong
 
 

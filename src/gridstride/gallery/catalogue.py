@@ -12,7 +12,7 @@ from pathlib import Path
 from gridstride.errors import UsageError
 from gridstride.gallery.model import Ladder, Step
 
-LADDERS = ("vector-add", "saxpy", "access-patterns", "transpose", "shared-patterns", "constant-memory", "reduction", "arg-max", "dot-product", "segmented-sum")
+LADDERS = ("vector-add", "saxpy", "access-patterns", "transpose", "shared-patterns", "constant-memory", "reduction", "arg-max", "dot-product", "segmented-sum", "matrix-product")
 """Each is the package of that name in `kernels/` (with _ for -), whose LADDER is the ladder."""
 
 

@@ -133,7 +133,7 @@ class Ladder:
 
     about: what it teaches, in Markdown. columns: what the comparison shows, by the names of `columns.py`.
     awkward: sizes at which every step is tried: 1, around warps and blocks, primes. shown: the size that the tables are of.
-    large: the size to be timed on a GPU; bytes, flops: what the problem must move and compute at least, for a share of the GPU's peak.
+    large: the size to be timed on a GPU; modelled: the one for which its time is predicted, where a simulation of `large` takes too long; bytes, flops: what the problem must move and compute at least, for a share of the GPU's peak.
     """
 
     name: str
@@ -148,6 +148,7 @@ class Ladder:
     large: Size
     bytes: Callable[[Size], int] = lambda size: 0
     flops: Callable[[Size], int] = lambda size: 0
+    modelled: Size | None = None
     defines: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
 

@@ -21,7 +21,7 @@ def strided(stride: int, offset: int, name: str, claim: str) -> Step:
     def launches(size: Size) -> list[Launch]:
         return [Launch("strided", cdiv(size[0], BLOCK), BLOCK, ("x", "y", *size, stride, offset))]
 
-    return Step(name, claim, launches, ("sectors_per_load", "load_sectors", "load_efficiency"), problem=problem, large=(1 << 26 if stride < 32 else 1 << 24,))
+    return Step(name, claim, launches, ("sectors_per_load", "load_sectors", "load_efficiency"), problem=problem, large=(1 << 25 if stride < 32 else 1 << 23,))
 
 
 def copied(size: Size) -> Problem:
@@ -125,5 +125,5 @@ These steps are no ladder to the top but a chart: the same work with other addre
     columns=("load_requests", "load_sectors", "sectors_per_load", "load_efficiency", "store_sectors", "sectors_per_store"),
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(65_536,),
-    large=(1 << 26,),
+    large=(1 << 25,),
 )
