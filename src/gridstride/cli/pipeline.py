@@ -20,7 +20,7 @@ from rich.text import Text
 from gridstride.cli import options, pipeline_streamed, pipeline_videos
 from gridstride.cli.pipeline_spread import SpreadPipelines, Where, in_order
 from gridstride.cli.running import STANDARD_OUTPUT, TraceOption, require_writable, traced
-from gridstride.errors import UsageError
+from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
 from gridstride.pipeline.devices import device_for_images
 from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known
@@ -61,6 +61,7 @@ def command(
     video: Annotated[bool, typer.Option("--video", help="Of a video make a video instead of its frames.")] = False,
     memory: Annotated[str | None, typer.Option(metavar="LIMIT", help="Device memory to take, such as 256MB: larger images are done in tiles.")] = None,
     trace: TraceOption = None,
+    report: Annotated[Path | None, typer.Option("--report", metavar="R.html", help="Write a report card of the first image: times, counters, roofline, timeline, pictures.")] = None,
     impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
 ) -> None:
     """Find the edges in photographs and videos: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
@@ -86,7 +87,9 @@ def command(
     if trace is not None and (workers is not None or cluster is not None):
         raise UsageError("--trace is for one process")
     limit = None if memory is None else options.parse_bytes(memory, "--memory")
-    require_writable(trace)
+    if report is not None and (workers is not None or cluster is not None):
+        raise UsageError("--report measures in one process: leave out --workers and --cluster")
+    require_writable(trace, report)
     impls = IMPLEMENTATIONS if impl == ALL else (impl,)
     pipelines: HerePipelines | SpreadPipelines
     if workers is None and cluster is None:
@@ -95,18 +98,19 @@ def command(
     else:
         pipelines = SpreadPipelines(Where(workers, cluster), device, threads, chosen, impls, limit)
     with traced(trace):
-        status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume, video))
+        status = run(images or [], output, pipelines, json_file, demo, tables, Console(stderr=True), how=How(stream, graph, resume, video, report))
     raise typer.Exit(status)
 
 
 @dataclass(frozen=True)
 class How:
-    """How images are taken: streamed (with graphs), and without those that are done; and whether videos become videos."""
+    """How images are taken: streamed (with graphs), and without those that are done; whether videos become videos; and where a report card goes."""
 
     stream: bool = False
     graph: bool = False
     resume: bool = False
     video: bool = False
+    report: Path | None = None
 
 
 class HerePipelines:
@@ -157,7 +161,14 @@ def run(
         except KeyboardInterrupt:
             _write_json(json_file, pipelines.device, planned, told.entries)
             raise
-        _write_json(json_file, pipelines.device, planned, told.entries)
+        card = None
+        if how.report is not None and isinstance(pipelines, HerePipelines):
+            try:
+                card = _report(how.report, planned, pipelines.pipelines, told)
+            except GridstrideError as error:
+                told.complain(error)
+                status = max(status, error.exit_status)
+        _write_json(json_file, pipelines.device, planned, told.entries, card)
     return status
 
 
@@ -225,7 +236,19 @@ def tell(outcome: batch.Outcome, device: str, console: Console, errors: Console)
     return VERIFICATION_FAILED if outcome.differences or not all(report.passed for report in reports) else 0
 
 
-def _write_json(file: Path | None, device: str, planned: list[batch.Task], entries: list[dict[str, Any]]) -> None:
+def _report(file: Path, planned: list[batch.Task], pipelines: Sequence[EdgePipeline], told: Told) -> dict[str, Any]:
+    """Measure for the report card, write it, and return its numbers."""
+    from gridstride.cli import pipeline_report  # templates and pictures, which other runs need not wait for
+
+    card = pipeline_report.make_card(planned, pipelines, told.entries)
+    pipeline_report.write(card, file)
+    told.console.print(Text(f"Report card: {file}"), soft_wrap=True)
+    return card.as_json()
+
+
+def _write_json(
+    file: Path | None, device: str, planned: list[batch.Task], entries: list[dict[str, Any]], report: dict[str, Any] | None = None
+) -> None:
     """Write what --json asks for, in the order in which the images were named; those that were not reached are said to be."""
     if file is None:
         return
@@ -234,9 +257,9 @@ def _write_json(file: Path | None, device: str, planned: list[batch.Task], entri
     all_of_them = [*entries, *(batch.interrupted_as_json(task) for task in planned if str(task.source) not in reached)]
     all_of_them.sort(key=lambda entry: place[entry["image"]])
     if file == STANDARD_OUTPUT:
-        options.print_json(batch.json_text(device, all_of_them))
+        options.print_json(batch.json_text(device, all_of_them, report))
     else:
-        batch.write_json(file, device, all_of_them)
+        batch.write_json(file, device, all_of_them, report)
 
 
 class _Rate(ProgressColumn):

@@ -77,7 +77,7 @@ class ImageReport:
     @property
     def layout(self) -> str:
         """As a person says it: "RGB, 8 bit"."""
-        return f"{_LAYOUTS[self.channels]}, {self.bits} bit"
+        return _layout(self.channels, self.bits)
 
     def as_json(self) -> dict[str, Any]:
         """The image's entry in the JSON result."""
@@ -113,14 +113,16 @@ class ImageReport:
         }
 
 
-def json_text(device: str, entries: Sequence[dict[str, Any]]) -> str:
+def json_text(device: str, entries: Sequence[dict[str, Any]], report: dict[str, Any] | None = None) -> str:
     """The JSON result (schema 1) as text."""
-    return json.dumps({"schema": 1, "device": device, "images": list(entries)}, indent=1, allow_nan=False)
+    document = {"schema": 1, "device": device, "images": list(entries), **({} if report is None else {"report": report})}
+    return json.dumps(document, indent=1, allow_nan=False)
 
 
-def write_json(path: Path, device: str, entries: Sequence[dict[str, Any]]) -> None:
-    """Write the JSON result (schema 1): the device and one entry for each image. Raises `UsageError` where it cannot be written."""
-    text = json_text(device, entries) + "\n"
+def write_json(path: Path, device: str, entries: Sequence[dict[str, Any]], report: dict[str, Any] | None = None) -> None:
+    """Write the JSON result (schema 1): the device, one entry for each image, and the report card's numbers where there is one. Raises `UsageError`
+    where it cannot be written."""
+    text = json_text(device, entries, report) + "\n"
     images.write_whole(path, lambda file: file.write(text.encode()))
 
 
@@ -311,6 +313,15 @@ def _prepare(image: Samples, pipeline: EdgePipeline, prepared: set[str]) -> floa
     seconds = pipeline.warm_up(image)
     prepared.add(layout)
     return seconds
+
+
+def layout_of(image: Samples) -> str:
+    """As `ImageReport.layout`."""
+    return _layout(_channels(image), image.dtype.itemsize * 8)
+
+
+def _layout(channels: int, bits: int) -> str:
+    return f"{_LAYOUTS[channels]}, {bits} bit"
 
 
 def _channels(image: Samples) -> int:

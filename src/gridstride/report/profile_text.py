@@ -19,7 +19,7 @@ from gridstride.report.source_lines import SourceLines
 
 LINES_SHOWN = 8
 _MODELLED, _ESTIMATED = "~", "≈"
-_LIMITERS = {"registers": "registers", "shared": "shared memory", "warps": "warps (the block's size)", "blocks": "the number of blocks"}
+LIMITERS = {"registers": "registers", "shared": "shared memory", "warps": "warps (the block's size)", "blocks": "the number of blocks"}
 
 
 def profile(launch: LaunchMetrics, sources: SourceLines, *, lines: int = LINES_SHOWN) -> RenderableType:
@@ -111,7 +111,7 @@ def _placement_rows(launch: LaunchMetrics) -> Iterator[tuple[str, str]]:
     resident = launch.occupancy
     registers = "registers unknown" if resident.registers is None else f"{resident.registers} registers a thread"
     limits = ", ".join(f"{name} {limit}" for name, limit in resident.limits.items() if name != "registers" or resident.registers is not None)
-    bound = f"{resident.percent:.3g} %: {resident.blocks} blocks a multiprocessor, limited by {_LIMITERS[resident.limiter]}"
+    bound = f"{resident.percent:.3g} %: {resident.blocks} blocks a multiprocessor, limited by {LIMITERS[resident.limiter]}"
     yield "occupancy", f"{bound} (limits: {limits}; {registers}, {launch.shared_bytes:,} bytes of shared memory)"
     yield "waves", f"{launch.waves:.3g}: the device holds {launch.resident_blocks:,} blocks at once, the launch has {launch.profile.blocks:,}"
 

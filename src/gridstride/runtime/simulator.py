@@ -29,7 +29,6 @@ from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.orders import Order
 from gridstride.observers.checks import launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
-from gridstride.observers.metrics.estimate import FITTED
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 from gridstride.runtime import profiling, python_exceptions
 from gridstride.runtime.array import Array
@@ -53,10 +52,6 @@ if TYPE_CHECKING:
 _LOCKSTEP_BUDGET = 1 << 26  # loop iterations: below a second
 _ALWAYS_FITS = 256
 """Threads of a block for which any kernel has registers enough: 65,536 registers, at most 255 a thread."""
-
-LAUNCH_US = FITTED.launch_us
-SHORTEST_KERNEL_US = 0.5
-"""Microseconds of a kernel that does nothing, from its start to its end on the device: 1,000 of them in a graph took 0.55 µs each on an H200."""
 
 
 class Simulator(Device):
@@ -306,7 +301,7 @@ class Simulator(Device):
         kernel_us = None
         if outcome.counts is not None:
             metrics = self._metrics(outcome, kernel, shape, names)
-            kernel_us = max(metrics.estimate_us - LAUNCH_US, SHORTEST_KERNEL_US)
+            kernel_us = metrics.kernel_us
             profiling.record(metrics)
         self._witness.ended(view, outcome)
         if before is not None:
