@@ -7,6 +7,7 @@ numba-cuda asks the driver for one thing while it compiles: the compute capabili
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,12 +17,14 @@ from typing import Any
 
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import CompileError, UnsupportedError
-from gridstride.frontends.numba_cuda import StandIn, arguments_of, first_sentence, numba_cuda
+from gridstride.frontends.numba_cuda import StandIn, arguments_of, errors_of_numba, numba_cuda
+from gridstride.frontends.numba_errors import compile_error, first_sentence, require_kernel
 from gridstride.frontends.nvrtc import build_identity
 from gridstride.frontends.ptx_file import files
 from gridstride.frontends.python_fingerprint import fingerprint, versions
 from gridstride.frontends.python_function import CompiledPython, PythonFunction, RaisedException
 from gridstride.frontends.python_linking import GRID_SYNC, Linkable, linkable_file, linked
+from gridstride.frontends.python_names import name_shared_arrays
 
 _lock = RLock()
 _cache = DiskCache("python")
@@ -32,6 +35,7 @@ def compile_function(function: PythonFunction, types: Sequence[Any], arch: str) 
 
     Raises CompileError with the place in the source, UnsupportedError.
     """
+    require_kernel(function)
     arguments = arguments_of(function.parameters, types)
     entry = re.sub(r"\W", "_", function.name)
     key = _key(function, types, arch)
@@ -60,6 +64,7 @@ def _made(function: PythonFunction, types: tuple[Any, ...], entry: str, arch: st
         made, texts = _compile(function, types, entry, _capability(arch))
     codes = [*map(_linkable, function.options.link), *map(_linkable, made.library._linking_files)]
     ptx = linked(function.name, texts, codes, _providers(), arch, debug=debug)
+    ptx = name_shared_arrays(ptx, function.function)
     if function.options.max_registers is not None:
         ptx = re.sub(rf"(\.entry\s+{entry}\s*\([^)]*\))", rf"\1\n.maxnreg {function.options.max_registers}", ptx)
     exceptions = {str(code): vars(_placed(raised, code, ptx)) for code, raised in _exceptions.items()} if debug else {}
@@ -69,12 +74,14 @@ def _made(function: PythonFunction, types: tuple[Any, ...], entry: str, arch: st
 def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capability: tuple[int, int]) -> tuple[Any, list[str]]:
     """Numba's result and the PTX of a kernel. Raises CompileError."""
     try:
-        try:
-            return _compile_as_dispatcher(function, types, entry, capability, lines=not function.options.debug)
-        except SyntaxError:  # Numba looks for the line of the `def` in the source text, which it cannot read where a lambda is a part of it
-            return _compile_as_dispatcher(function, types, entry, capability, lines=False)
-    except numba_cuda().core.errors.NumbaError as error:
-        raise CompileError(_told(error, function)) from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", numba_cuda().core.errors.NumbaDebugInfoWarning)  # no source to take lines from
+            try:
+                return _compile_as_dispatcher(function, types, entry, capability, lines=not function.options.debug)
+            except SyntaxError:  # Numba looks for the line of the `def` in the source, which it cannot read where a lambda is a part of it
+                return _compile_as_dispatcher(function, types, entry, capability, lines=False)
+    except errors_of_numba() as error:
+        raise compile_error(error, function) from None
     except Exception as error:
         what = first_sentence(str(error)) or "no reason given"
         raise CompileError(f"{function.file}:{function.line}: {function.name}: Numba could not compile it ({type(error).__name__}: {what})") from error
@@ -142,14 +149,24 @@ def _compiling_for(capability: tuple[int, int]) -> Iterator[None]:
     from numba.cuda.core.callconv import _MinimalCallHelper as helper
 
     dispatcher = numba_cuda().dispatcher
+    functions = dispatcher.CUDADispatcher
+    compile_device = functions.compile_device
+
+    def with_lines(self: Any, *given: Any, **named: Any) -> Any:
+        """Device functions have line information too, whatever their decorators say; it changes no code."""
+        if not self.targetoptions.get("debug"):
+            self.targetoptions = {**self.targetoptions, "lineinfo": True}
+        return compile_device(self, *given, **named)
+
     with _lock:
         kept = dispatcher.get_current_device, helper._add_exception
         dispatcher.get_current_device = lambda: StandIn(capability)
-        helper._add_exception = _numbered
+        helper._add_exception, functions.compile_device = _numbered, with_lines
         try:
             yield
         finally:
             dispatcher.get_current_device, helper._add_exception = kept
+            functions.compile_device = compile_device
 
 
 _exceptions: dict[int, RaisedException] = {}
@@ -185,15 +202,3 @@ def _placed(raised: RaisedException, code: int, ptx: str) -> RaisedException:
         return raised
     (file, number) = places.pop()
     return replace(raised, file=files(ptx).get(int(file), ""), line=int(number))
-
-
-# ---- errors ----------------------------------------------------------------------------------------------------------
-
-
-def _told(error: Exception, function: PythonFunction) -> str:
-    """An error of Numba's as one sentence with its place."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    place = re.findall(r'File "([^"]+)", line (\d+)', text)
-    own = [(file, line) for file, line in place if file == function.file]
-    file, line = (own or place or [(function.file, str(function.line))])[-1]
-    return f"{file}:{line}: {function.name}: {first_sentence(text)}"

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from gridstride.errors import LaunchError, UnsupportedError, UsageError
+from gridstride.frontends.numba_errors import first_sentence
 from gridstride.frontends.python_function import PythonFunction, PythonOptions
 from gridstride.frontends.python_parameters import Argument, Complex, DeviceArray, EnumMember, Members, Number, Record
 
@@ -36,6 +37,14 @@ def numba_cuda() -> Any:
     except ImportError as error:
         raise UnsupportedError(f"{_MISSING} ({error})") from error
     return numba.cuda
+
+
+def errors_of_numba() -> tuple[type[Exception], ...]:
+    """The bases of what Numba raises about a program; numba-cuda has its own and uses Numba's as well."""
+    import numba.core.errors
+
+    own = numba_cuda().core.errors.NumbaError, numba.core.errors.NumbaError
+    return tuple(dict.fromkeys(own))
 
 
 def is_python_kernel(source: object) -> bool:
@@ -231,12 +240,3 @@ class StandIn:
 
     def __init__(self, capability: tuple[int, int]) -> None:
         self.compute_capability = capability
-
-
-def first_sentence(text: str) -> str:
-    """The first line that says something."""
-    for line in text.splitlines():
-        line = line.strip()
-        if line and not line.startswith(("Failed in", "Traceback")):
-            return line.rstrip(":.")
-    return text.strip()

@@ -59,6 +59,8 @@ class Placing:
         return value
 
     def _copied(self, owner: Any, values: np.ndarray[Any, Any], name: str) -> Array:
+        if values.dtype.kind in "Mm":  # dates are numbers of 64 bits to a kernel
+            owner = values = values.view(np.int64)
         if values.flags.f_contiguous and not values.flags.c_contiguous:
             turned = self._device.array(values.T, name=name)
             array = Array(turned.storage, turned.address, values.shape, turned.dtype, turned.strides[::-1])

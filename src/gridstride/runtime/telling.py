@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gridstride.errors import KernelFault
@@ -76,6 +77,26 @@ def source_lines(source: LoadedSource) -> SourceLines:
     if source.path is None:
         texts[source.name] = source.text
     return SourceLines(source.path.parent if source.path is not None else None, texts)
+
+
+_IN_PYTHON = {
+    "__syncthreads()": "cuda.syncthreads()",
+    "__syncwarp()": "cuda.syncwarp()",
+    "__syncwarp:": "syncwarp:",
+    "__threadfence()": "cuda.threadfence()",
+    "atomicAdd": "cuda.atomic.add",
+}
+"""What findings call by the names of CUDA C++, as Numba has it."""
+
+
+def in_its_language(finding: Finding, source: LoadedSource) -> Finding:
+    """The finding in the words of the language that the kernel is written in."""
+    if source.python is None:
+        return finding
+    message, advice = finding.message, finding.advice
+    for theirs, ours in _IN_PYTHON.items():
+        message, advice = message.replace(theirs, ours), advice.replace(theirs, ours)
+    return replace(finding, message=message, advice=advice)
 
 
 def fault_finding(fault: KernelFault) -> list[Finding]:

@@ -24,7 +24,7 @@ from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.schedules import Contents, ScheduleShape, compare_schedules
-from gridstride.runtime.telling import fault_finding, shape_findings, source_lines, tell_launch
+from gridstride.runtime.telling import fault_finding, in_its_language, shape_findings, source_lines, tell_launch
 
 if TYPE_CHECKING:
     from gridstride.runtime.array import Array
@@ -117,7 +117,8 @@ class Witness:
         found = self._tell(launch, raw)
         if is_checking(launch_shape.CHECK.kind):
             found += shape_findings(launch.kernel, launch.program, launch.shape)
-        record([*more, *found], source_lines(launch.kernel.module.source).line)
+        source = launch.kernel.module.source
+        record([in_its_language(finding, source) for finding in (*more, *found)], source_lines(source).line)
 
     def compare_schedules(self, launch: LaunchInView, before: Contents, run: Callable[[int | Order | None], object]) -> None:
         """Run the launch again in other orders (`run` takes the seed or the order, None for lockstep), on the data that it began with."""
