@@ -1,4 +1,4 @@
-"""One simulated device for the Python kernels, and launches with all checks on that must find nothing."""
+"""The devices that Python kernels are tested on (the simulator, and a GPU where there is one), and launches that must find nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,12 @@ import gridstride as gs
 pytest.importorskip("numba.cuda")
 
 
-@pytest.fixture(scope="session")
-def device() -> Any:
-    return gs.device("sim", blocking=True)
+@pytest.fixture(scope="session", params=["sim", "gpu"])
+def device(request: pytest.FixtureRequest) -> Any:
+    try:
+        return gs.device(request.param, blocking=True)
+    except gs.UnsupportedError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -211,7 +211,8 @@ def test_exceptions_are_told_after_the_launch_and_the_device_goes_on(device, a, 
     assert caught.value.code == code
     assert str(caught.value) == f"kernel `shares`: {sentence} (debug_kernels.py:{line}, block (1,0,0), thread (9,0,0))"
     assert caught.value.raised.kind == kind
-    assert [(f.kind, f.site.line, f.site.thread) for f in findings] == [(code, line, (9, 0, 0))]
+    if device.name.startswith("sim"):  # a GPU's launches are not checked
+        assert [(f.kind, f.site.line, f.site.thread) for f in findings] == [(code, line, (9, 0, 0))]
     host_a, host_b = np.full(64, 9), np.full(64, 3)
     device.compile(debug_kernels.shares)[2, 32](host_a, host_b)
     assert (host_a == 3).all()

@@ -10,11 +10,6 @@ import gridstride as gs
 cuda = pytest.importorskip("numba.cuda")
 
 
-@pytest.fixture(scope="module")
-def device():
-    return gs.device("sim")
-
-
 @cuda.jit
 def saxpy(n, a, x, y):
     i = cuda.grid(1)

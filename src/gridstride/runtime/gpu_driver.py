@@ -98,11 +98,31 @@ def checked(answer: tuple[Any, ...], what: str) -> Any:
     return answer[1] if len(answer) > 1 else None
 
 
-def load_image(image: bytes, *, ptx: bool, name: str) -> Any:
+def load_image(image: bytes, *, ptx: bool, name: str, any_version: bool = False) -> Any:
     """Machine code, or PTX that the driver compiles, as a module of the current context. `name` is the source for a message.
+
+    any_version: the PTX names the version of the compiler that wrote it, not one that it needs, so that an older driver is given it as of its own.
 
     Raises DriverError that says why the driver does not take it.
     """
+    try:
+        return _load_image(image, ptx, name)
+    except DriverError as error:
+        if error.status != TOO_NEW or not any_version:
+            raise
+        number = int(checked(load_driver().cuDriverGetVersion(), "read the driver's version"))
+        older = re.sub(rb"\.version\s+\S+", b".version " + ptx_version(number // 1000, number % 1000 // 10).encode(), image, count=1)
+        return _load_image(older, ptx, name)
+
+
+def ptx_version(major: int, minor: int) -> str:
+    """The PTX version that a CUDA release brought (PTX ISA, release notes)."""
+    if major == 12:
+        return f"8.{minor if minor < 6 else minor - 1}"
+    return f"{major - 4}.{minor}"
+
+
+def _load_image(image: bytes, ptx: bool, name: str) -> Any:
     driver = load_driver()
     if not ptx:
         return checked(driver.cuModuleLoadData(image), f"load the machine code of {name}")

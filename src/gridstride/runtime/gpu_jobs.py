@@ -45,7 +45,7 @@ class Job:
 
     name: str
     code: str
-    code_kind: Literal["cubin", "ptx"]
+    code_kind: Literal["cubin", "ptx", "ptx-of-any-version"]
     source: str
     entry: str
     grid: Dim3
@@ -77,10 +77,11 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
     compiler does not know it) and what arguments that do not fit raise.
     """
     source = kernel.module.source
+    kind: Literal["cubin", "ptx", "ptx-of-any-version"]
     if source.compiled is not None:
         code, kind = source.compiled.cubin(arch), "cubin"
     else:
-        code, kind = source.ptx.encode(), "ptx"
+        code, kind = source.ptx.encode(), "ptx" if source.python is None else "ptx-of-any-version"
     if request.cooperative:
         raise UnsupportedError(f"{request.name} is a cooperative launch, which cannot be made on a GPU yet; `gridstride launch --cooperative` simulates it")
     if request.cluster is not None:
@@ -96,7 +97,7 @@ def prepare(folder: Path, request: LaunchRequest, kernel: Kernel, arch: str) -> 
     return Job(
         request.name,
         _kept(folder, code, kind),
-        "cubin" if kind == "cubin" else "ptx",
+        kind,
         source.name,
         kernel.entry,
         request.grid,

@@ -91,7 +91,8 @@ class _Launcher:
 
 def _load(job: Job, folder: Path) -> Any:
     """The job's code as a module. Raises DriverError that says why the driver does not take it."""
-    return load_image((folder / job.code).read_bytes(), ptx=job.code_kind != "cubin", name=job.source)
+    code = (folder / job.code).read_bytes()
+    return load_image(code, ptx=job.code_kind != "cubin", name=job.source, any_version=job.code_kind == "ptx-of-any-version")
 
 
 def _durations(launcher: _Launcher, memory: _Memory) -> tuple[float, ...]:

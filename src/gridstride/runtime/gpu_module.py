@@ -186,7 +186,7 @@ def _load(device: GpuDevice, source: LoadedSource) -> Any:
         arch = source.compiled.options.arch if source.compiled.options.arch.rstrip("af") == target else target
         return load_image(source.compiled.cubin(arch), ptx=False, name=source.name)
     try:
-        return load_image(source.ptx.encode(), ptx=True, name=source.name)
+        return load_image(source.ptx.encode(), ptx=True, name=source.name, any_version=source.python is not None)
     except DriverError as error:
         if error.status != TOO_NEW:
             raise

@@ -41,7 +41,7 @@ class PythonKernel:
     def __getitem__(self, dimensions: Any) -> PythonConfigured:
         if not isinstance(dimensions, tuple) or not 2 <= len(dimensions) <= 4:
             raise LaunchError(f"write {self.name}[grid, block](…) or {self.name}[grid, block, stream, shared](…)")
-        grid, block, stream, shared = (*dimensions, None, 0)[:4] if len(dimensions) < 4 else dimensions
+        grid, block, stream, shared = (*dimensions, *(None, 0)[len(dimensions) - 2 :])
         return PythonConfigured(self, as_dim3(grid, "grid"), as_dim3(block, "block"), stream, shared)
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
