@@ -41,8 +41,9 @@ class PythonKernel:
     def __getitem__(self, dimensions: Any) -> PythonConfigured:
         if not isinstance(dimensions, tuple) or not 2 <= len(dimensions) <= 4:
             raise LaunchError(f"write {self.name}[grid, block](…) or {self.name}[grid, block, stream, shared](…)")
-        grid, block, stream, shared = (*dimensions, *(None, 0)[len(dimensions) - 2 :])
-        return PythonConfigured(self, as_dim3(grid, "grid"), as_dim3(block, "block"), stream, shared)
+        stream = dimensions[2] if len(dimensions) > 2 else None
+        shared = dimensions[3] if len(dimensions) > 3 else 0
+        return PythonConfigured(self, as_dim3(dimensions[0], "grid"), as_dim3(dimensions[1], "block"), stream, shared)
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
         raise LaunchError(f"{self.name} needs its grid and block: write {self.name}[grid, block](…)")
