@@ -81,6 +81,7 @@ class Simulator(Device):
         self._queue = SimulatedQueue(self)
         self._watcher = HostWatcher(self._queue, self._witness)
         self._pinned: dict[int, int] = {}  # address → bytes
+        self._pinned_in_place: dict[int, int] = {}  # the same, of memory that the device did not allocate
         self._dropped: deque[int] = deque()  # numbers of streams that nobody holds any more
         self._said = weakref.finalize(self, _tell_unobserved, self._queue.health)
 
@@ -155,10 +156,21 @@ class Simulator(Device):
 
     def is_pinned(self, address: int) -> bool:
         """Whether an address lies in pinned memory."""
+        if any(start <= address < start + nbytes for start, nbytes in self._pinned_in_place.items()):
+            return True
         if not self._pinned:
             return False
         allocation = self.memory.find(address)
         return allocation is not None and allocation.address in self._pinned
+
+    def pin(self, address: int, nbytes: int) -> None:
+        """Page-lock memory of the host where it lies (`cudaHostRegister`): copies from and to it run beside other work."""
+        self._queue.concurrent = True
+        self._pinned_in_place[address] = nbytes
+
+    def unpin(self, address: int) -> None:
+        """Undo `pin`."""
+        del self._pinned_in_place[address]
 
     def host_touches(self, array: Array, *, reads: bool, writes: bool) -> None:
         self._queue.host_touches(array, reads=reads, writes=writes)

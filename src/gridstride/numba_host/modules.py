@@ -1,0 +1,206 @@
+"""Code on the way to a launch: what numba links (`Linker`), what it loads (`LoadedModule`), and what it launches (`LoadedKernel`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from numba.cuda.cudadrv.linkable_code import CUSource, LinkableCode, PTXSource
+
+from gridstride.errors import UsageError
+from gridstride.frontends.names import demangle
+from gridstride.frontends.numba_cuda import arguments_of
+from gridstride.frontends.python_function import CompiledPython, PythonFunction
+from gridstride.frontends.python_parameters import Argument
+from gridstride.frontends.source import python_source
+from gridstride.machine.occupancy import occupancy
+from gridstride.numba_host.errors import Unsupported, as_numba_raises
+from gridstride.runtime.module import Kernel
+from gridstride.runtime.storage import Storage
+
+if TYPE_CHECKING:
+    from gridstride.numba_host.simulation import Simulation
+    from gridstride.runtime.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What a link gives and numba keeps, also on disk, in the place of machine code: PTX."""
+
+    ptx: str
+
+    @property
+    def code(self) -> bytes:
+        return self.ptx.encode()
+
+
+class Linker:
+    """In the place of numba's linker, which asks the driver. Takes PTX; other code is refused."""
+
+    def __init__(
+        self, max_registers: int | None = None, lineinfo: bool = False, cc: Any = None, lto: bool | None = None, additional_flags: Any = None
+    ) -> None:
+        self.lto = False
+        self.info_log = self.error_log = ""
+        self._texts: list[str] = []
+
+    def add_ptx(self, ptx: bytes | str, name: str = "") -> None:
+        self._texts.append(ptx if isinstance(ptx, str) else ptx.decode())
+
+    def add_file_guess_ext(self, code: Any, ignore_nonlto: bool = False) -> None:
+        name = code.name if isinstance(code, LinkableCode) else str(code)
+        if isinstance(code, str) and code.endswith("cudadevrt.a"):
+            return  # grid.sync() is the simulator's own
+        if isinstance(code, PTXSource):
+            self.add_ptx(code.data, name)
+        elif isinstance(code, str) and Path(code).suffix == ".ptx":
+            self.add_ptx(Path(code).read_text(encoding="utf-8"), name)
+        else:
+            what = "CUDA C++" if isinstance(code, CUSource) or name.endswith(".cu") else "compiled code"
+            raise Unsupported(f"{name} cannot be linked on the simulator, which takes PTX and not {what}")
+
+    def add_cu_file(self, path: str) -> NoReturn:
+        raise Unsupported(f"{Path(path).name} cannot be linked on the simulator, which takes PTX and not CUDA C++")
+
+    def complete(self) -> Linked:
+        if len(self._texts) != 1:
+            raise Unsupported(f"the simulator links one PTX text, not {len(self._texts)} (link=… of a kernel, or debug=True with device functions)")
+        return Linked(self._texts[0])
+
+    def get_linked_ptx(self) -> bytes:
+        return self.complete().code
+
+
+class FunctionAttributes(NamedTuple):
+    """What numba shows of a kernel: registers a thread, and bytes of shared, local and constant memory."""
+
+    regs: int
+    shared: int
+    local: int
+    const: int
+    maxthreads: int
+
+
+class LoadedKernel:
+    """One kernel of a linked text, on whatever device the simulation has; loaded there when it is first used.
+
+    Numba keeps it as its function, its kernel and its handle at once. `name` is what it is called in the PTX.
+    """
+
+    def __init__(self, module: LoadedModule, entry: str) -> None:
+        self.module = module
+        self.kernel = self.handle = self
+        self._entry = entry
+        self.name = _short(entry, module.linked.ptx)
+        self._function: PythonFunction | None = None
+        self.arguments: tuple[Argument, ...] | None = None
+        """How the Python function's arguments lie among the parameters; None until they are known."""
+        self._on: tuple[Simulator, Kernel] | None = None
+
+    def describe(self, function: FunctionType | None, types: Sequence[Any]) -> None:
+        """Numba says which function this is, for arguments of which types."""
+        if self.arguments is not None:
+            return
+        code = getattr(function, "__code__", None)
+        names = code.co_varnames[: len(types)] if code is not None else tuple(f"argument {k + 1}" for k in range(len(types)))
+        self._function = PythonFunction(function or _unknown, names)
+        self.arguments = arguments_of(names, types)
+        self._on = None
+
+    def on(self, device: Simulator) -> Kernel:
+        """The kernel on a device. Raises ParseError, UnsupportedError."""
+        if self._on is None or self._on[0] is not device:
+            ptx = self.module.linked.ptx.replace(self._entry, self.name)
+            compiled = CompiledPython(self._function or PythonFunction(_unknown, ()), ptx, self.name, self.arguments or ())
+            self._on = device, device.load(python_source(compiled))[self.name]
+        return self._on[1]
+
+    @property
+    def current(self) -> Kernel:
+        return self.on(self.module.simulation.device)
+
+    @property
+    def attrs(self) -> FunctionAttributes:
+        with as_numba_raises("cuFuncGetAttribute"):
+            kernel = self.current
+            report = kernel.module.source.resource_report(kernel.device.spec.target)
+            found = report.kernels.get(kernel.entry)
+            if found is None:
+                raise Unsupported(f"the registers of {kernel.name} are not known: {report.reason}")
+            most = kernel.max_threads or kernel.device.spec.architecture.threads_per_block
+            constant = sum(size for bank, size in found.constant_bytes.items() if bank != 0)
+            return FunctionAttributes(found.registers, found.shared_bytes, found.stack_bytes, constant, most)
+
+    @property
+    def attributes(self) -> LoadedKernel:
+        return self
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Threads of the largest block it can be launched with."""
+        return self.current.max_threads or self.current.device.spec.architecture.threads_per_block
+
+    def resident_blocks(self, threads: int, shared: int) -> int:
+        """Blocks of so many threads and so much dynamic shared memory that a multiprocessor holds at once."""
+        kernel = self.current
+        return occupancy(kernel.device.spec, threads, kernel.registers, kernel.static_shared + shared).blocks
+
+    def cache_config(self, prefer_equal: bool = False, prefer_cache: bool = False, prefer_shared: bool = False) -> None:
+        """The split between cache and shared memory is a wish on a GPU too."""
+
+    def set_shared_memory_carveout(self, carveout: int) -> None:
+        if not -1 <= int(carveout) <= 100:
+            raise ValueError("Carveout must be between -1 and 100")
+
+    def __repr__(self) -> str:
+        return f"<CUDA function {self.name} on {self.module.simulation.device}>"
+
+
+class LoadedModule:
+    """A linked text in the simulated device, as numba's `Context.create_module_image` gives it."""
+
+    def __init__(self, simulation: Simulation, linked: Linked, setup: Sequence[Any] = (), teardown: Sequence[Any] = ()) -> None:
+        if setup or teardown:
+            raise Unsupported("code with setup or teardown functions cannot be linked on the simulator, where CUDA's handle of a module means nothing")
+        self.simulation = simulation
+        self.linked = linked
+        self.handle = simulation.new_handle()
+        self.initialized = True
+        self._kernels: dict[str, LoadedKernel] = {}
+        simulation.modules[self.handle] = self
+
+    def setup(self) -> None: ...
+
+    def get_function(self, entry: str) -> LoadedKernel:
+        if entry not in self._kernels:
+            self._kernels[entry] = LoadedKernel(self, entry)
+        return self._kernels[entry]
+
+    def variable(self, name: str) -> Storage:
+        """A variable of the module. Raises UsageError where there is none."""
+        for kernel in self._kernels.values():
+            found = kernel.current.module.variables.get(name)
+            if found is not None:
+                return found
+        raise UsageError(f"the module has no variable {name}")
+
+    def get_global_symbol(self, name: str) -> tuple[Any, int]:
+        from cuda.bindings import driver as binding
+        from numba.cuda.cudadrv import devices, driver
+
+        storage = self.variable(name)
+        return driver.MemoryPointer(devices.get_context(), binding.CUdeviceptr(storage.address), storage.size), storage.size
+
+
+def _unknown() -> None:
+    """In the place of a function that numba read from its cache without its source."""
+
+
+def _short(entry: str, ptx: str) -> str:
+    """The function's own name, where nothing else in the text has it."""
+    name = re.sub(r"\W", "_", demangle(entry).base)
+    return entry if name == entry or re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", ptx) else name
