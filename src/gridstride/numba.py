@@ -15,18 +15,15 @@ or `gridstride.numba.use("sim:a100")` before numba.cuda is used, chooses. The sa
 
 from __future__ import annotations
 
-import os
 import sys
 
 from gridstride.numba_host import current, use
 
 __all__ = ["current", "use"]
 
-DEVICE_VARIABLE = "GRIDSTRIDE_DEVICE"
-
 if __name__ == "__main__":
     from gridstride.cli import main
 
     main(["run", *sys.argv[1:]])
 elif current() is None:
-    use(os.environ.get(DEVICE_VARIABLE, "auto"))
+    use()

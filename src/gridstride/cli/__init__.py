@@ -42,6 +42,7 @@ COMMANDS = (
     Command("pipeline", "gridstride.cli.pipeline", "Find the edges of images with CUDA kernels, each stage checked."),
     Command("check", "gridstride.cli.check", "Launch with all checks on: races, uninitialised values, barriers, …"),
     Command("profile", "gridstride.cli.profile", "Launch with all counters: what is slow, on which line, and what to do."),
+    Command("run", "gridstride.cli.run", "Run a numba.cuda script as it is, on the simulator or a GPU."),
     Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
     Command("compare", "gridstride.cli.compare", "The same launch on the simulator and on a GPU: outputs and counters side by side."),
     Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),

@@ -51,7 +51,7 @@ def current() -> Device | None:
     return _device if _simulation is None else _simulation.device
 
 
-def simulation() -> Simulation | None:
+def serving() -> Simulation | None:
     """What the simulated driver keeps; None where numba.cuda runs on a GPU or on nothing yet."""
     return _simulation
 

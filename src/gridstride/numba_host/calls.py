@@ -16,9 +16,13 @@ from cuda.bindings import driver as binding
 
 from gridstride.machine.devices import DeviceSpec
 from gridstride.numba_host.attributes import device_attribute
-from gridstride.numba_host.errors import RESULT, CallFailed, Unsupported, as_numba_raises
+from gridstride.numba_host.callers import look_up
+from gridstride.numba_host.errors import RESULT, CudaAPIError, Unsupported, as_numba_raises
 from gridstride.numba_host.simulation import Simulation, host_elements
 from gridstride.runtime.array import Array
+from gridstride.runtime.checking import is_checking
+from gridstride.runtime.commands import copy_command
+from gridstride.runtime.recording import is_recording
 
 if TYPE_CHECKING:
     from gridstride.runtime.streams import Stream
@@ -71,7 +75,7 @@ class Calls:
     def cuDeviceGetAttribute(self, attribute: Any, device: int) -> int:
         value = device_attribute(self._spec, attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_"))
         if value is None:
-            raise CallFailed(RESULT.CUDA_ERROR_NOT_SUPPORTED, "cuDeviceGetAttribute", f"the simulator does not model {attribute.name}")
+            raise CudaAPIError(RESULT.CUDA_ERROR_NOT_SUPPORTED, "cuDeviceGetAttribute", f"the simulator does not model {attribute.name}")
         return value
 
     def cuDeviceCanAccessPeer(self, device: Any, peer: Any) -> int:
@@ -99,7 +103,7 @@ class Calls:
 
     def cuCtxPopCurrent(self) -> Any:
         if not self._stack:
-            raise CallFailed(RESULT.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent", "no context is current in this thread")
+            raise CudaAPIError(RESULT.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent", "no context is current in this thread")
         return self._stack.pop()
 
     @_call
@@ -213,10 +217,15 @@ class Calls:
                 self._copy(first, second, stream)
 
     def _copy(self, destination: Any, source: Any, stream: Any) -> None:
-        """Copy in a stream; without one outside of streams, and wait, as the functions without `Async` do."""
-        if stream is not None or any(isinstance(end, np.ndarray) and self._simulation.device.is_pinned(end.ctypes.data) for end in (destination, source)):
+        """Copy in a stream; without one outside of streams, and wait, as the functions without `Async` do. Numba asks the default stream for
+        what it copies of itself, around a launch: from pageable memory that waits too."""
+        if is_checking() or is_recording():
+            look_up(destination, source)
+        pinned = any(isinstance(end, np.ndarray) and self._simulation.device.is_pinned(end.ctypes.data) for end in (destination, source))
+        waits = stream is None or int(stream) == 0
+        if pinned or not waits:
             queue = self._stream(stream)
-            queue.copy(destination, source)
+            queue.submit(copy_command(destination, source))
             if stream is None:
                 queue.synchronize()
         elif isinstance(destination, Array):
@@ -267,7 +276,7 @@ class Calls:
     @_call
     def cuEventQuery(self, event: Any) -> None:
         if not self._simulation.event(event).done:
-            raise CallFailed(RESULT.CUDA_ERROR_NOT_READY, "cuEventQuery", "the event has not been reached")
+            raise CudaAPIError(RESULT.CUDA_ERROR_NOT_READY, "cuEventQuery", "the event has not been reached")
 
     @_call
     def cuEventSynchronize(self, event: Any) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter, warn
 
@@ -171,7 +170,7 @@ def _take_the_kernels(simulation: Simulation) -> None:
     @functools.wraps(launch)
     def launched(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> None:
         describe(self)
-        with launcher.launching(self.argument_types, _callers_frame()):
+        with launcher.launching(self.argument_types):
             launch(self, args, griddim, blockdim, stream, sharedmem)
 
     @functools.wraps(begin)
@@ -203,14 +202,3 @@ def _take_the_kernels(simulation: Simulation) -> None:
     dispatcher_class.__init__, dispatcher_class.compile, dispatcher_class.add_overload = begun, compiled, overload_added
     decorators._have_nvjitlink = lambda: True  # so that lto=True is no error
     codegen.JITCUDACodegen.magic_tuple = own_magic_tuple
-
-
-_OURS = ("numba.", "numba_cuda.", "gridstride.")
-
-
-def _callers_frame() -> FrameType | None:
-    """The innermost frame that is neither numba's nor ours: the program's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OURS):
-        frame = frame.f_back
-    return frame

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numba.cuda.np import numpy_support
 
 from gridstride.errors import LaunchError
 from gridstride.frontends.python_parameters import Argument, DeviceArray, Members, Record, flat_parameters
+from gridstride.numba_host.callers import variables
 from gridstride.numba_host.errors import as_numba_raises
 from gridstride.numba_host.modules import LoadedKernel
 from gridstride.numba_host.simulation import Simulation
@@ -46,13 +46,13 @@ class Launcher:
         self._calling = threading.local()
 
     @contextmanager
-    def launching(self, types: Sequence[Any], caller: FrameType | None) -> Iterator[None]:
-        """What this thread launches inside has arguments of these types; `caller` is where variables that hold them are looked for."""
-        self._calling.types, self._calling.caller = types, caller
+    def launching(self, types: Sequence[Any]) -> Iterator[None]:
+        """What this thread launches inside has arguments of these types."""
+        self._calling.types = types
         try:
             yield
         finally:
-            self._calling.types = self._calling.caller = None
+            self._calling.types = None
 
     def launch(self, stream: Any, config: Config, kernel: LoadedKernel, *values: Any) -> None:
         """Ask for a launch in a stream. Raises what numba raises on a GPU."""
@@ -102,29 +102,15 @@ class Launcher:
         """Allocation address → what messages call the array: a variable of the caller that holds it, else the kernel's parameter."""
         names = Buffers()
         names.extents = {}
-        variables = self._variables({array.storage.address for array in arrays.values()})
+        known = variables({array.storage.address for array in arrays.values()})
         for name, array in arrays.items():
             storage = array.storage
             if array.address == storage.address:
                 self._simulation.describe(storage.address, array.shape, array.dtype)
             spans = extent_of(array) if array.size else [(array.address, array.address)]
             names.extents[offsets[name]] = min(low for low, _ in spans), max(high for _, high in spans)
-            storage.known_as = names.setdefault(storage.address, variables.get(storage.address, name))
+            storage.known_as = names.setdefault(storage.address, known.get(storage.address, name))
         return names
-
-    def _variables(self, wanted: set[int]) -> dict[int, str]:
-        """Allocation address → a variable of the caller that holds a device array there."""
-        caller: FrameType | None = getattr(self._calling, "caller", None)
-        if caller is None or not wanted:
-            return {}
-        found: dict[int, str] = {}
-        for scope in [caller.f_locals] if caller.f_locals is caller.f_globals else [caller.f_locals, caller.f_globals]:
-            for name, value in list(scope.items()):
-                if getattr(type(value), "__cuda_ndarray__", False) is True and not name.startswith("_"):
-                    address = value.device_ctypes_pointer.value
-                    if address in wanted:
-                        found.setdefault(address, name)
-        return found
 
 
 def _single(arguments: Sequence[Argument], types: Sequence[Any]) -> Iterator[tuple[Argument, Any]]:

@@ -202,5 +202,5 @@ def _unknown() -> None:
 
 def _short(entry: str, ptx: str) -> str:
     """The function's own name, where nothing else in the text has it."""
-    name = re.sub(r"\W", "_", demangle(entry).base)
+    name = re.sub(r"\W", "_", demangle(entry).base.partition("[abi:")[0])
     return entry if name == entry or re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", ptx) else name

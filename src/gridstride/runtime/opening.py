@@ -10,6 +10,8 @@ from gridstride.machine.devices import DEFAULT_DEVICE, find_device
 from gridstride.runtime.device import Device
 
 BLOCKING_VARIABLE = "CUDA_LAUNCH_BLOCKING"
+DEVICE_VARIABLE = "GRIDSTRIDE_DEVICE"
+"""The environment's name for the device that `auto` means; `gridstride run` sets it for its script."""
 
 
 def device(
@@ -24,7 +26,7 @@ def device(
 ) -> Device:
     """A device with memory of its own.
 
-    name: "auto" (a GPU if there is one, else the simulator as an H200), "sim", "sim:NAME" for another GPU of the device table, such as
+    name: "auto" (what the environment's GRIDSTRIDE_DEVICE names; else a GPU if there is one, else the simulator as an H200), "sim", "sim:NAME" for another GPU of the device table, such as
     "sim:a100", "gpu" or "gpu:N".
     blocking: every launch is waited for, and a kernel that is stopped raises KernelFault at its launch. Otherwise, as CUDA has it, the fault
     comes with the next call that waits (synchronize, a copy to or from the host) and from then on with every call; None is what the
@@ -43,6 +45,8 @@ def device(
     """
     if not isinstance(name, str):
         raise UsageError(f"a device is opened by its name, such as \"sim\" or \"sim:a100\", not by {type(name).__name__} {name!r}")
+    if name == "auto":
+        name = os.environ.get(DEVICE_VARIABLE) or name
     if blocking is None:
         blocking = os.environ.get(BLOCKING_VARIABLE, "0").strip() not in ("", "0")
     kind, colon, rest = name.partition(":")

@@ -240,6 +240,11 @@ class Simulator(Device):
     def launch_replay(self, stream: Stream, replay: Replay) -> None:
         self._queue.launch_replay(stream, replay)
 
+    @property
+    def unobserved(self) -> str | None:
+        """What went wrong and no call has told of yet."""
+        return self._queue.health.unobserved
+
     def synchronize(self) -> None:
         self.require_no_capture("waiting for the device")
         self._queue.synchronize(None, "the device")

@@ -1,0 +1,75 @@
+"""`gridstride run`: a numba.cuda script as it is, on the simulator or a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gridstride.cli import running
+from gridstride.cli.checking import (
+    BaselineOption,
+    CheckOptions,
+    ChecksOption,
+    ExplainOption,
+    SchedulesOption,
+    StrictOption,
+    SuppressOption,
+    WriteBaselineOption,
+)
+from gridstride.cli.scripts import ScriptRun, is_script, run_script
+from gridstride.errors import GridstrideError, UnsupportedError, UsageError
+from gridstride.report import profile_text
+
+
+def command(
+    program: Annotated[str, typer.Argument(metavar="SCRIPT.py", help="The script.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[-- ARGS…]", help="What the script is given.", show_default=False)] = None,
+    device: running.DeviceOption = "auto",
+    seed: running.SeedOption = None,
+    threads: running.ThreadsOption = None,
+    budget: running.BudgetOption = None,
+    lockstep: Annotated[bool, typer.Option("--lockstep", help="Never run lanes of a warp apart, as GPUs before Volta.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Count what each kernel does, and show it at the end.")] = False,
+    lines: Annotated[int, typer.Option(metavar="N", min=0, help="With --profile: how many of the costliest lines to show.")] = profile_text.LINES_SHOWN,
+    checks: ChecksOption = "none",
+    strict: StrictOption = False,
+    schedules: SchedulesOption = 0,
+    suppress: SuppressOption = None,
+    baseline: BaselineOption = None,
+    write_baseline: WriteBaselineOption = None,
+    explain: ExplainOption = None,
+    json: running.JsonOption = None,
+    trace: running.TraceOption = None,
+) -> None:
+    """Run a Python script whose numba.cuda code, unchanged, launches on the simulator (or on a GPU, with numba's own driver).
+
+    What the script prints is its own; what Gridstride says goes to standard error, also when the script fails.
+
+    Exit status: the script's own; where that is 0: 1 findings or a kernel that was stopped. 2 bad input, 3 something unsupported, 130 interrupted.
+    """
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
+        asked = ScriptRun(Path(program), arguments or (), device, seed, threads, budget, lockstep, profile, lines, json, trace)
+        status = run_script(require_script(program, asked), looking, errors)
+    except GridstrideError as error:
+        errors.print(Text(f"gridstride: {error}"))
+        raise typer.Exit(error.exit_status) from None
+    raise typer.Exit(status)
+
+
+def require_script(program: str, asked: ScriptRun) -> ScriptRun:
+    """What was asked, if it is a script. Raises UnsupportedError for other programs, UsageError for what is none."""
+    if is_script(program):
+        return asked
+    if Path(program).suffix in (".cu", ".cpp", ".cc", ".cxx", ".c"):
+        raise UnsupportedError(
+            f"{program} is a CUDA C++ program, and only Python scripts can be run whole; its kernels run with `gridstride launch {program} KERNEL …`"
+        )
+    if ".py:" in program:
+        raise UsageError(f"{program} names one kernel; `gridstride launch {program} …` launches it, `gridstride run {program.partition(':')[0]}` runs the script")
+    raise UsageError(f"{program} is no Python script: its name must end in .py")
