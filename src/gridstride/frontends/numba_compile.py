@@ -23,7 +23,7 @@ from gridstride.frontends.nvrtc import build_identity
 from gridstride.frontends.ptx_file import files
 from gridstride.frontends.python_fingerprint import fingerprint, versions
 from gridstride.frontends.python_function import CompiledPython, PythonFunction, RaisedException
-from gridstride.frontends.python_linking import GRID_SYNC, Linkable, linkable_file, linked
+from gridstride.frontends.python_linking import GRID_SYNC, Linkable, limit_registers, linkable_file, linked
 from gridstride.frontends.python_names import name_shared_arrays
 
 _lock = RLock()
@@ -62,11 +62,11 @@ def _made(function: PythonFunction, types: tuple[Any, ...], entry: str, arch: st
     debug = function.options.debug
     with _compiling_for(_capability(arch)):
         made, texts = _compile(function, types, entry, _capability(arch))
-    codes = [*map(_linkable, function.options.link), *map(_linkable, made.library._linking_files)]
-    ptx = linked(function.name, texts, codes, _providers(), arch, debug=debug)
+    codes = [*map(linkable, function.options.link), *map(linkable, made.library._linking_files)]
+    ptx = linked(function.name, texts, codes, providers(), arch, debug=debug)
     ptx = name_shared_arrays(ptx, function.function)
     if function.options.max_registers is not None:
-        ptx = re.sub(rf"(\.entry\s+{entry}\s*\([^)]*\))", rf"\1\n.maxnreg {function.options.max_registers}", ptx)
+        ptx = limit_registers(ptx, function.options.max_registers)
     exceptions = {str(code): vars(_placed(raised, code, ptx)) for code, raised in _exceptions.items()} if debug else {}
     return {"ptx": ptx, "cooperative": bool(made.library.use_cooperative), "exceptions": exceptions}
 
@@ -115,7 +115,7 @@ def _compile_as_dispatcher(
     return made, library.get_asm_strs(cc=capability)
 
 
-def _linkable(code: Any) -> Linkable:
+def linkable(code: Any) -> Linkable:
     """A file or one of Numba's objects with code in memory."""
     if isinstance(code, str):
         return linkable_file(code)
@@ -125,7 +125,7 @@ def _linkable(code: Any) -> Linkable:
     return Linkable(f"{code.name}.cu", text)
 
 
-def _providers() -> dict[str, Callable[[], Linkable]]:
+def providers() -> dict[str, Callable[[], Linkable]]:
     """Where functions come from that Numba's code calls: by the beginning of their names."""
     folder = Path(numba_cuda().__file__).parent
 

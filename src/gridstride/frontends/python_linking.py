@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,11 @@ def _ptx_of(code: Linkable, arch: str, debug: bool) -> str:
     options = ("--relocatable-device-code=true", *(("--device-debug",) if debug else ()))
     made = compile_cuda(code.text, file_name=code.name, arch=arch, include_dirs=code.include_dirs, options=options, line_info=not debug)
     return made.ptx
+
+
+def limit_registers(ptx: str, most: int) -> str:
+    """The text with a bound on the registers of its kernels' threads (PTX ISA 11.4, `.maxnreg`)."""
+    return re.sub(r"(\.entry\s+[\w$]+\s*\([^)]*\))", rf"\1\n.maxnreg {most}", ptx)
 
 
 def linkable_file(path: str) -> Linkable:

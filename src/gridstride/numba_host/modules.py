@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
-
-from numba.cuda.cudadrv.linkable_code import CUSource, LinkableCode, PTXSource
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gridstride.errors import UsageError
 from gridstride.frontends.names import demangle
+from gridstride.frontends.numba_compile import linkable, providers
 from gridstride.frontends.numba_cuda import arguments_of
 from gridstride.frontends.python_function import CompiledPython, PythonFunction
+from gridstride.frontends.python_linking import Linkable, limit_registers, linked
 from gridstride.frontends.python_parameters import Argument
 from gridstride.frontends.source import python_source
 from gridstride.machine.occupancy import occupancy
@@ -39,37 +39,36 @@ class Linked:
 
 
 class Linker:
-    """In the place of numba's linker, which asks the driver. Takes PTX; other code is refused."""
+    """In the place of numba's linker, which asks the driver: takes PTX and CUDA C++, gives PTX. Machine code is refused."""
 
     def __init__(
         self, max_registers: int | None = None, lineinfo: bool = False, cc: Any = None, lto: bool | None = None, additional_flags: Any = None
     ) -> None:
         self.lto = False
         self.info_log = self.error_log = ""
+        self._arch = f"sm_{cc[0]}{cc[1]}"
+        self._max_registers = max_registers
         self._texts: list[str] = []
+        self._codes: list[Linkable] = []
 
     def add_ptx(self, ptx: bytes | str, name: str = "") -> None:
         self._texts.append(ptx if isinstance(ptx, str) else ptx.decode())
 
     def add_file_guess_ext(self, code: Any, ignore_nonlto: bool = False) -> None:
-        name = code.name if isinstance(code, LinkableCode) else str(code)
-        if isinstance(code, str) and code.endswith("cudadevrt.a"):
-            return  # grid.sync() is the simulator's own
-        if isinstance(code, PTXSource):
-            self.add_ptx(code.data, name)
-        elif isinstance(code, str) and Path(code).suffix == ".ptx":
-            self.add_ptx(Path(code).read_text(encoding="utf-8"), name)
-        else:
-            what = "CUDA C++" if isinstance(code, CUSource) or name.endswith(".cu") else "compiled code"
-            raise Unsupported(f"{name} cannot be linked on the simulator, which takes PTX and not {what}")
+        """Code that numba or the program wants linked. What the simulator, or the link itself, has of its own is left out."""
+        name = code if isinstance(code, str) else code.name
+        if "cudadevrt" not in Path(name).name:
+            with as_numba_raises("cuLinkAddData"):
+                self._codes.append(linkable(code))
 
-    def add_cu_file(self, path: str) -> NoReturn:
-        raise Unsupported(f"{Path(path).name} cannot be linked on the simulator, which takes PTX and not CUDA C++")
+    def add_cu_file(self, path: str) -> None:
+        self.add_file_guess_ext(path)
 
     def complete(self) -> Linked:
-        if len(self._texts) != 1:
-            raise Unsupported(f"the simulator links one PTX text, not {len(self._texts)} (link=… of a kernel, or debug=True with device functions)")
-        return Linked(self._texts[0])
+        with as_numba_raises("cuLinkComplete"):
+            debug = any(".section" in text for text in self._texts)
+            ptx = linked("the kernel", self._texts, self._codes, providers(), self._arch, debug=debug)
+            return Linked(ptx if self._max_registers is None else limit_registers(ptx, self._max_registers))
 
     def get_linked_ptx(self) -> bytes:
         return self.complete().code
@@ -107,7 +106,7 @@ class LoadedKernel:
             return
         code = getattr(function, "__code__", None)
         names = code.co_varnames[: len(types)] if code is not None else tuple(f"argument {k + 1}" for k in range(len(types)))
-        self._function = PythonFunction(function or _unknown, names)
+        self._function = PythonFunction(function or _UNKNOWN, names)
         self.arguments = arguments_of(names, types)
         self._on = None
 
@@ -115,7 +114,7 @@ class LoadedKernel:
         """The kernel on a device. Raises ParseError, UnsupportedError."""
         if self._on is None or self._on[0] is not device:
             ptx = self.module.linked.ptx.replace(self._entry, self.name)
-            compiled = CompiledPython(self._function or PythonFunction(_unknown, ()), ptx, self.name, self.arguments or ())
+            compiled = CompiledPython(self._function or PythonFunction(_UNKNOWN, ()), ptx, self.name, self.arguments or ())
             self._on = device, device.load(python_source(compiled))[self.name]
         return self._on[1]
 
@@ -198,6 +197,9 @@ class LoadedModule:
 
 def _unknown() -> None:
     """In the place of a function that numba read from its cache without its source."""
+
+
+_UNKNOWN = cast(FunctionType, _unknown)
 
 
 def _short(entry: str, ptx: str) -> str:
