@@ -53,7 +53,7 @@ def main():
     call, put = np.zeros(n), np.zeros(n)
 
     stream = cuda.stream()
-    with stream.auto_synchronize():
+    with cuda.pinned(price, strike, years, call, put), stream.auto_synchronize():
         d_call = cuda.device_array(n, stream=stream)
         d_put = cuda.device_array(n, stream=stream)
         inputs = [cuda.to_device(array, stream=stream) for array in (price, strike, years)]
