@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gridstride.cli import options, running
+from gridstride.cli.run import MoreArguments, run_instead
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.observers.metrics.advice import RULES, find_rule
 from gridstride.report import profile_text
@@ -52,11 +53,15 @@ def command(
     json: running.JsonOption = None,
     save: running.SaveOption = None,
     trace: running.TraceOption = None,
+    more: MoreArguments = None,
 ) -> None:
-    """Run one kernel once, or every launch of a case file, and show what is slow: counters, the costliest lines, roofline, occupancy, advice.
+    """Run one kernel once, every launch of a case file, or a numba.cuda script, and show what is slow: counters, the costliest lines, roofline,
+    occupancy, advice.
 
     Exit status: 0 clean, 1 the kernel was stopped by a fault, 2 bad input, 3 something unsupported, 130 interrupted.
     """
+    if run_instead({**locals(), "profile": True}, more):
+        return
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         running.require_writable(json, save, trace)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -73,3 +74,38 @@ def require_script(program: str, asked: ScriptRun) -> ScriptRun:
     if ".py:" in program:
         raise UsageError(f"{program} names one kernel; `gridstride launch {program} …` launches it, `gridstride run {program.partition(':')[0]}` runs the script")
     raise UsageError(f"{program} is no Python script: its name must end in .py")
+
+
+MoreArguments = Annotated[list[str] | None, typer.Argument(metavar="[-- ARGS…]", help="What a script is given.", show_default=False)]
+_SHARED = frozenset(
+    ("device", "seed", "threads", "budget", "lockstep", "profile", "lines", "checks", "strict", "schedules", "suppress", "baseline", "write_baseline")
+    + ("explain", "json", "trace")
+)
+"""Options that `check` and `profile` have for scripts too."""
+_OF_LAUNCHES = {
+    "arg": "--arg", "shared": "--shared", "cooperative": "--cooperative", "cluster": "--cluster", "only": "--only", "include": "--include",
+    "define": "--define", "save": "--save",
+}  # fmt: skip
+
+
+def run_instead(given: dict[str, Any], more: Sequence[str] | None) -> bool:
+    """Run the script that `check` or `profile` were given in place of a kernel, if they were: a .py file without a grid, block or case file.
+
+    given: their parameters by name; more: what stood behind SOURCE and KERNEL.
+    """
+    source, kernel = given["source"], given["kernel"]
+    if not is_script(source) or any(given.get(name) is not None for name in ("grid", "block", "cases")):
+        if more:
+            _refuse(f"unexpected argument `{more[0]}`: a launch takes SOURCE and KERNEL")
+        return False
+    for name, option in _OF_LAUNCHES.items():
+        if given.get(name) not in (None, False, "0"):
+            _refuse(f"{option} is for launches of one kernel (with --grid and --block); {source} is run as a script")
+    arguments = [*([kernel] if kernel is not None else []), *(more or ())]
+    command(source, arguments, **{name: value for name, value in given.items() if name in _SHARED})
+    return True
+
+
+def _refuse(why: str) -> NoReturn:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"gridstride: {why}"))
+    raise typer.Exit(UsageError.exit_status)

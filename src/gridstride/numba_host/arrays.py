@@ -9,7 +9,7 @@ import numpy as np
 from cuda.core.utils import StridedMemoryView
 from numba.cuda.core import config, errors
 from numba.cuda.cudadrv import devicearray
-from numba.cuda.cudadrv.driver import is_device_memory
+from numba.cuda.cudadrv.driver import host_pointer, is_device_memory
 
 from gridstride.numba_host.errors import Unsupported
 
@@ -52,3 +52,15 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, user_explicit: bool 
             warn(errors.NumbaPerformanceWarning("Host array used in CUDA kernel will incur copy overhead to/from device."), stacklevel=2)
         made.copy_to_device(array, stream=stream)
     return Argument(made), True
+
+
+class OnTheHost:
+    """Where an array or record of the host lies, to be copied back to."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+
+
+def on_the_host(obj: Any, *, stream_ptr: Any = 0) -> OnTheHost:
+    """The memory of an array or record of the host."""
+    return OnTheHost(host_pointer(obj))

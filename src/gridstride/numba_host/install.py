@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from types import ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter, warn
+from weakref import WeakSet
 
 from cuda.bindings import driver as binding
-from numba.cuda import codegen, decorators, dispatcher
+from numba.cuda import codegen, dispatcher
 from numba.cuda.core.errors import NumbaDebugInfoWarning
 from numba.cuda.cudadrv import devicearray
 from numba.cuda.cudadrv import driver as numba_driver
@@ -30,16 +32,15 @@ from gridstride.numba_host.simulation import Simulation
 from gridstride.runtime.simulator import Simulator
 
 _REPLACED: tuple[tuple[ModuleType | type, tuple[str, ...]], ...] = (
-    (numba_driver, ("ExperimentalDevice", "ExperimentalStream", "_Linker", "_have_nvjitlink")),
+    (numba_driver, ("ExperimentalDevice", "ExperimentalStream", "_Linker")),
     (numba_driver.Stream, ("add_callback",)),
     (numba_driver.Context, ("create_module_image", "create_module_ptx", "create_external_stream")),
     (dispatcher, ("launch", "LaunchConfig")),
     (dispatcher._Kernel, ("bind", "launch")),
-    (dispatcher.CUDADispatcher, ("__init__", "add_overload", "compile")),
-    (decorators, ("_have_nvjitlink",)),
-    (devicearray, ("_to_strided_memory_view",)),
+    (dispatcher.CUDADispatcher, ("__init__", "add_overload", "compile", "compile_device")),
+    (devicearray, ("_to_strided_memory_view", "_make_strided_memory_view")),
     (codegen.JITCUDACodegen, ("magic_tuple",)),
-    (nrt, ("launch", "LaunchConfig", "_Linker", "_have_nvjitlink")),
+    (nrt, ("launch", "LaunchConfig", "_Linker")),
 )
 """What numba has to have for this to work: a release without one of them is refused rather than half replaced."""
 
@@ -148,16 +149,16 @@ def _take_the_classes(simulation: Simulation, calls: Calls) -> None:
     numba_driver.Context.create_external_stream = create_external_stream
     numba_driver._Linker = nrt._Linker = Linker
     devicearray._to_strided_memory_view = arrays.to_device
-    for module in (numba_driver, nrt):
-        module._have_nvjitlink = lambda: False
+    devicearray._make_strided_memory_view = arrays.on_the_host
 
 
 def _take_the_kernels(simulation: Simulation) -> None:
     launcher = Launcher(simulation)
     kernel_class, dispatcher_class = dispatcher._Kernel, dispatcher.CUDADispatcher
     bind, launch = kernel_class.bind, kernel_class.launch
-    begin, compile_kernel, add_overload = dispatcher_class.__init__, dispatcher_class.compile, dispatcher_class.add_overload
+    begin, add_overload = dispatcher_class.__init__, dispatcher_class.add_overload
     magic_tuple = codegen.JITCUDACodegen.magic_tuple
+    lines_are_ours: WeakSet[Any] = WeakSet()
 
     def describe(kernel: Any) -> None:
         kernel._codelibrary.get_cufunc().describe(getattr(kernel, "py_func", None), kernel.argument_types)
@@ -177,14 +178,20 @@ def _take_the_kernels(simulation: Simulation) -> None:
     def begun(self: Any, py_func: Any, targetoptions: dict[str, Any], *rest: Any, **more: Any) -> None:
         # Lines for findings and profiles; numba has either these or what a debugger needs. There is nothing to link at link time.
         begin(self, py_func, {**targetoptions, "lineinfo": not targetoptions.get("debug"), "lto": False}, *rest, **more)
-        self.lines_are_ours = not targetoptions.get("lineinfo")
+        if not targetoptions.get("lineinfo"):
+            lines_are_ours.add(py_func)
 
-    @functools.wraps(compile_kernel)
-    def compiled(self: Any, sig: Any) -> Any:
-        with catch_warnings():
-            if self.lines_are_ours:  # then nobody asked, and need not hear of functions whose source is not there
-                simplefilter("ignore", NumbaDebugInfoWarning)
-            return compile_kernel(self, sig)
+    def quiet(method: Any) -> Any:
+        """Compiling where nobody asked for lines, and so need not hear of functions whose source is not there."""
+
+        @functools.wraps(method)
+        def compiled(self: Any, *rest: Any, **more: Any) -> Any:
+            with catch_warnings():
+                if self.py_func in lines_are_ours:
+                    simplefilter("ignore", NumbaDebugInfoWarning)
+                return method(self, *rest, **more)
+
+        return compiled
 
     @functools.wraps(add_overload)
     def overload_added(self: Any, kernel: Any, argtypes: Any) -> None:
@@ -199,6 +206,10 @@ def _take_the_kernels(simulation: Simulation) -> None:
     for module in (dispatcher, nrt):
         module.launch, module.LaunchConfig = launcher.launch, Config
     kernel_class.bind, kernel_class.launch = bound, launched
-    dispatcher_class.__init__, dispatcher_class.compile, dispatcher_class.add_overload = begun, compiled, overload_added
-    decorators._have_nvjitlink = lambda: True  # so that lto=True is no error
+    dispatcher_class.__init__, dispatcher_class.add_overload = begun, overload_added
+    dispatcher_class.compile, dispatcher_class.compile_device = quiet(dispatcher_class.compile), quiet(dispatcher_class.compile_device)
+    for name, numba_module in list(sys.modules.items()):
+        if name.startswith("numba.cuda") and hasattr(numba_module, "_have_nvjitlink"):
+            # Nobody is warned of slow code or refused lto=True: what is linked here is PTX, and no slower for it.
+            numba_module._have_nvjitlink = lambda: True  # type: ignore[attr-defined]
     codegen.JITCUDACodegen.magic_tuple = own_magic_tuple

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gridstride.errors import UsageError
 from gridstride.frontends.names import demangle
@@ -16,6 +16,7 @@ from gridstride.frontends.numba_cuda import arguments_of
 from gridstride.frontends.python_function import CompiledPython, PythonFunction
 from gridstride.frontends.python_linking import Linkable, limit_registers, linked
 from gridstride.frontends.python_parameters import Argument
+from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import python_source
 from gridstride.machine.occupancy import occupancy
 from gridstride.numba_host.errors import Unsupported, as_numba_raises
@@ -74,14 +75,41 @@ class Linker:
         return self.complete().code
 
 
-class FunctionAttributes(NamedTuple):
-    """What numba shows of a kernel: registers a thread, and bytes of shared, local and constant memory."""
+class FunctionAttributes:
+    """What numba shows of a kernel: registers a thread, and bytes of shared, local and constant memory. Raises CudaSupportError for what only
+    NVIDIA's assembler could tell and there is none."""
 
-    regs: int
-    shared: int
-    local: int
-    const: int
-    maxthreads: int
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @property
+    def maxthreads(self) -> int:
+        return self._kernel.max_threads or self._kernel.device.spec.architecture.threads_per_block
+
+    @property
+    def shared(self) -> int:
+        return self._kernel.static_shared
+
+    @property
+    def regs(self) -> int:
+        return self._assembled.registers
+
+    @property
+    def local(self) -> int:
+        return self._assembled.stack_bytes
+
+    @property
+    def const(self) -> int:
+        """Without the bank that holds the launch's parameters, as CUDA counts it."""
+        return sum(size for bank, size in self._assembled.constant_bytes.items() if bank != 0)
+
+    @property
+    def _assembled(self) -> Resources:
+        report = self._kernel.module.source.resource_report(self._kernel.device.spec.target)
+        found = report.kernels.get(self._kernel.entry)
+        if found is None:
+            raise Unsupported(f"the registers and memory of {self._kernel.name} are not known: {report.reason}")
+        return found
 
 
 class LoadedKernel:
@@ -125,14 +153,7 @@ class LoadedKernel:
     @property
     def attrs(self) -> FunctionAttributes:
         with as_numba_raises("cuFuncGetAttribute"):
-            kernel = self.current
-            report = kernel.module.source.resource_report(kernel.device.spec.target)
-            found = report.kernels.get(kernel.entry)
-            if found is None:
-                raise Unsupported(f"the registers of {kernel.name} are not known: {report.reason}")
-            most = kernel.max_threads or kernel.device.spec.architecture.threads_per_block
-            constant = sum(size for bank, size in found.constant_bytes.items() if bank != 0)
-            return FunctionAttributes(found.registers, found.shared_bytes, found.stack_bytes, constant, most)
+            return FunctionAttributes(self.current)
 
     @property
     def attributes(self) -> LoadedKernel:
@@ -141,7 +162,7 @@ class LoadedKernel:
     @property
     def max_threads_per_block(self) -> int:
         """Threads of the largest block it can be launched with."""
-        return self.current.max_threads or self.current.device.spec.architecture.threads_per_block
+        return self.attrs.maxthreads
 
     def resident_blocks(self, threads: int, shared: int) -> int:
         """Blocks of so many threads and so much dynamic shared memory that a multiprocessor holds at once."""
@@ -163,16 +184,21 @@ class LoadedModule:
     """A linked text in the simulated device, as numba's `Context.create_module_image` gives it."""
 
     def __init__(self, simulation: Simulation, linked: Linked, setup: Sequence[Any] = (), teardown: Sequence[Any] = ()) -> None:
-        if setup or teardown:
-            raise Unsupported("code with setup or teardown functions cannot be linked on the simulator, where CUDA's handle of a module means nothing")
+        if teardown:
+            raise Unsupported("code with a teardown callback cannot be linked on the simulator, where CUDA's handle of a module means nothing")
         self.simulation = simulation
         self.linked = linked
         self.handle = simulation.new_handle()
-        self.initialized = True
+        self.initialized = False
+        self._setup = setup
         self._kernels: dict[str, LoadedKernel] = {}
         simulation.modules[self.handle] = self
 
-    def setup(self) -> None: ...
+    def setup(self) -> None:
+        """Before the first launch: call what linked code wants called."""
+        self.initialized = True
+        for callback in self._setup:
+            callback(self)
 
     def get_function(self, entry: str) -> LoadedKernel:
         if entry not in self._kernels:
