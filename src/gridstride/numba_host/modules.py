@@ -15,6 +15,7 @@ from gridstride.frontends.numba_compile import linkable, providers
 from gridstride.frontends.numba_cuda import arguments_of
 from gridstride.frontends.python_function import CompiledPython, PythonFunction
 from gridstride.frontends.python_linking import Linkable, limit_registers, linked
+from gridstride.frontends.python_names import name_shared_arrays
 from gridstride.frontends.python_parameters import Argument
 from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import python_source
@@ -142,7 +143,8 @@ class LoadedKernel:
         """The kernel on a device. Raises ParseError, UnsupportedError."""
         if self._on is None or self._on[0] is not device:
             ptx = self.module.linked.ptx.replace(self._entry, self.name)
-            compiled = CompiledPython(self._function or PythonFunction(_UNKNOWN, ()), ptx, self.name, self.arguments or ())
+            function = self._function or PythonFunction(_UNKNOWN, ())
+            compiled = CompiledPython(function, name_shared_arrays(ptx, function.function), self.name, self.arguments or ())
             self._on = device, device.load(python_source(compiled))[self.name]
         return self._on[1]
 
