@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gridstride as gs
 from gridstride.cli import main
 from gridstride.errors import UsageError
-from gridstride.pipeline import IMPLEMENTATIONS, EdgePipeline, Parameters, batch, differences, edges, images, reference, stages
+from gridstride.pipeline import IMPLEMENTATIONS, EdgePipeline, Parameters, batch, differences, edges, images, one_pass, reference, stages
 from gridstride.pipeline.verify import verify
 from pipeline import cases, encode
 
@@ -95,19 +95,28 @@ def test_fused_is_the_reference_on_any_size(height: int, width: int, seed: int) 
 @pytest.mark.parametrize("impl", OTHERS)
 def test_images_taller_than_the_grid(impl: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_GRID_Y", 1)
-    monkeypatch.setattr("gridstride.pipeline.one_pass.MAX_GRID_Y", 1)
     image = cases.image(150, 33, 3, 8)
     np.testing.assert_array_equal(EdgePipeline(gs.device("sim"), impl=impl).run(image).result.edges, reference.run(image).edges)
 
 
-def test_fused_moves_few_bytes_without_bank_conflicts() -> None:
-    """RGB in, edges out: 4 bytes a pixel, and a fifth to a half more for the halo, borders, and rows that begin within a sector."""
-    image = cases.image(256, 960, 3, 8)
+@pytest.mark.parametrize(("channels", "loads_of_a_row"), [(1, 1), (3, 3), (4, 1)])
+def test_fused_reads_each_sector_once_a_load_without_bank_conflicts(channels: int, loads_of_a_row: int) -> None:
+    """A warp's 128 pixels of a row are 4 sectors a channel, or one more where they do not begin on one. The three loads of an RGB pixel's words
+    ask for the same sectors. Strips of 120 columns; 15 rows of which each need 6 more; 1 byte a pixel is written."""
+    image = cases.image(240, 960, channels, 8)
     with gs.profiling() as profile:
         EdgePipeline(gs.device("sim"), impl="fused").run(image)
     (launch,) = profile.launches
-    assert 4 <= launch.bytes_moved / (256 * 960) <= 6.5
+    sectors = 8 * 16 * (15 + 6) * 4 * channels * loads_of_a_row
+    written = 8 * 240 * 4
+    assert sectors + written <= launch.bytes_moved / 32 <= sectors * 1.26 + written * 1.26
     assert launch.bank_conflicts == 0
+
+
+@pytest.mark.parametrize(("strips", "height", "at_once", "rows"), [(32, 2160, 132 * 24, 22), (16, 1080, 132 * 24, 15), (1, 7, 132 * 24, 7), (5000, 300, 3168, 300)])
+def test_strips_are_as_long_as_all_at_once_can_be(strips: int, height: int, at_once: int, rows: int) -> None:
+    """3840 x 2160 on an H200: 99 strips one below the other; small images: five times the halo of 3."""
+    assert one_pass.strip_rows(strips, height, at_once, Parameters()) == rows
 
 
 def test_stages_that_fused_does_not_keep_wrong() -> None:

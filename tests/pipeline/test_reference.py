@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -131,3 +132,30 @@ def test_constant_image_has_no_edges(height: int, width: int, level: int, channe
     stages = reference.run(np.full((height, width, channels), level, np.uint8))
     assert not stages.magnitude.any() and not stages.edges.any()
     assert stages.histogram[0] == height * width == stages.histogram.sum()
+
+
+@given(*(st.floats(-1e4, 1e4, width=32) for _ in range(3)))
+def test_multiply_add_rounds_once(a: float, b: float, c: float) -> None:
+    """Against exact fractions, also where the sum cancels nearly all of the product."""
+    product = np.float32(a) * np.float32(b)
+    for addend in (np.float32(c), -product, np.nextafter(-product, np.float32(0))):
+        got = reference.multiply_add(np.float32(a), np.array([b], np.float32), np.array([addend], np.float32))[0]
+        exact = Fraction(a) * Fraction(b) + Fraction(float(addend))
+        assert got == nearest_float32(exact), (a, b, float(addend))
+
+
+def nearest_float32(exact: Fraction) -> np.float32:
+    """The float32 nearest to `exact`, the even one of two."""
+    guess = np.float32(float(exact))
+    around = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
+    return min(around, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(np.int32)) & 1))
+
+
+def test_adding_the_float_below_half_rounds_half_up() -> None:
+    """What the kernels do (`rounded` in pixels.cuh), around every half and every whole number of the 16-bit range, and below 1 densely."""
+    halves = np.arange(0, 65536 * 2, dtype=np.float32) / np.float32(2)
+    near = (halves.view(np.int32)[:, None] + np.arange(-8, 9, dtype=np.int32)).view(np.float32).ravel()
+    dense = np.arange(0x3D000000, 0x3F900000, 7, dtype=np.int32).view(np.float32)
+    for values in (near[near >= 0], dense):
+        kernel = np.floor(values + np.float32(0.49999997)).astype(np.int64)
+        np.testing.assert_array_equal(kernel, np.floor(values.astype(np.float64) + 0.5).astype(np.int64))

@@ -62,7 +62,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Frame:
-    """`source` has the shape `Kind.rows`; `output` is None where `edges` is what was asked for."""
+    """`source` has the shape `Kind.rows`; `output` is None where `edges` is what was asked for. `cleared` are the arrays that are to be 0
+    before each image; `own` those that only the kernels know."""
 
     source: gs.Array
     edges: gs.Array
@@ -71,11 +72,14 @@ class Frame:
     floats: Mapping[str, gs.Array]
     steps: tuple[Step, ...]
     impl: str
+    cleared: tuple[gs.Array, ...]
+    own: tuple[gs.Array, ...] = ()
 
     def run(self, samples: Samples) -> PipelineRun:
         """One image, launch by launch, each timed by itself."""
         self.source.copy_from(samples.reshape(self.source.shape))
-        self.histogram.fill(0)
+        for array in self.cleared:
+            array.fill(0)
         runs = []
         for step in self.steps:
             start = time.perf_counter()
@@ -94,7 +98,8 @@ class Frame:
 
     def launch(self, stream: gs.Stream) -> None:
         """Ask a stream for everything between the copy of the samples and the copies of the results."""
-        self.histogram.fill(0, stream=stream)
+        for array in self.cleared:
+            array.fill(0, stream=stream)
         for step in self.steps:
             step.launch(stream)
 
@@ -106,8 +111,8 @@ class Frame:
     @property
     def _arrays(self) -> list[gs.Array]:
         """Each allocation once: an output may be one of the stages."""
-        own = () if self.output is None or any(self.output is array for array in self.floats.values()) else (self.output,)
-        return [self.source, self.edges, self.histogram, *self.floats.values(), *own]
+        output = () if self.output is None or any(self.output is array for array in self.floats.values()) else (self.output,)
+        return [self.source, self.edges, self.histogram, *self.floats.values(), *output, *self.own]
 
     def free(self, keep: Container[str] = ()) -> None:
         """Give the memory back, but that of the arrays whose names are in `keep`."""

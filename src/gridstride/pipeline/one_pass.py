@@ -1,4 +1,5 @@
-"""The implementation `fused`: one kernel for everything, over tiles in shared memory. Nothing but the edges and the output is kept."""
+"""The implementation `fused`: one kernel for everything, each warp marching down a strip of the image. Nothing but the edges and the output
+is kept."""
 
 from __future__ import annotations
 
@@ -8,36 +9,55 @@ import gridstride as gs
 from gridstride.pipeline.frames import Frame, Kind, Step
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.results import BINS, STAGES
-from gridstride.pipeline.stages import MAX_GRID_Y
 
-BLOCK = (32, 8)
-"""Eight warps; a warp is a row of 128 pixels."""
+STRIP_WIDTH = 128
+"""Pixels of a row that a warp holds, four a lane; what it writes of them is what the halo leaves."""
 
 PIXELS_OF_A_LANE = 4
 
-ROWS_OF_SMALL_TILES, ROWS_OF_TILES = 32, 64
-LARGEST_RADIUS_OF_TILES = 4
-"""Up to this radius a block takes `ROWS_OF_TILES` rows; the halo of a larger one leaves room for fewer (fused.cu has the same numbers)."""
+LEAST_ROWS = 5
+"""A strip has at least this many times the rows of its halo: what both its ends cost more would otherwise be more than longer strips cost
+in idle multiprocessors."""
 
 
-def tile(parameters: Parameters) -> tuple[int, int]:
-    """Columns and rows that a block makes: what is left of 128 columns when both sides give their halo, in whole lanes of four pixels."""
-    halo = parameters.reach + 1
-    margin = -(-halo // 4) * 4
-    return 128 - 2 * margin, ROWS_OF_TILES if parameters.reach <= LARGEST_RADIUS_OF_TILES else ROWS_OF_SMALL_TILES
+def warps(parameters: Parameters) -> int:
+    """Warps of a block, each with a strip of its own. With more taps a thread needs more registers. fused.cu has the same numbers."""
+    return 24 if parameters.reach <= 2 else 16 if parameters.reach <= 5 else 8
+
+
+def strip_columns(parameters: Parameters) -> int:
+    """Columns that a warp makes: what is left of its 128 when both sides give their halo, in whole lanes of four pixels."""
+    margin = -(-_halo(parameters) // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE
+    return STRIP_WIDTH - 2 * margin
+
+
+def strip_rows(strips: int, height: int, at_once: int, parameters: Parameters) -> int:
+    """Rows of a strip, where `strips` lie side by side and `at_once` can run at the same time: all of them do, and every multiprocessor has
+    as many as the others."""
+    rows = -(-height // max(1, at_once // strips))
+    return min(height, max(rows, LEAST_ROWS * _halo(parameters)))
+
+
+def _halo(parameters: Parameters) -> int:
+    """Pixels beyond its own that a strip needs on each side: Sobel's neighbour, and what the blur of that one reaches."""
+    return parameters.reach + 1
 
 
 def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `fused`. Images lie in pitched arrays, so that vectors are aligned in every row."""
     height, width = kind.height, kind.width
-    columns, rows = tile(parameters)
-    grid = (-(-width // columns), min(-(-height // rows), MAX_GRID_Y))
-    source = device.pitched(kind.rows, kind.dtype, name="image")
-    stored = -(-width // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE  # vectors may write behind the last pixel of a row
+    strips = -(-width // strip_columns(parameters))
+    block = (32, warps(parameters))
+    rows = strip_rows(strips, height, device.spec.multiprocessors * block[1], parameters)
+    grid = (-(-strips * -(-height // rows) // block[1]), 1)
+    stored = -(-width // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE  # vectors may reach behind the last pixel of a row
+    source = device.pitched((height, stored * kind.channels), kind.dtype, name="image").fill(0)  # what lies there is read and not used
     edges = device.pitched((height, stored), np.uint8, name="edges")
     histogram = device.empty(BINS, np.uint32, name="histogram")
+    totals = device.empty(BINS + 1, np.uint32, name="totals").fill(0)
     output = None if parameters.plain else device.pitched((height, stored), parameters.output_type, name="output")
     written = edges if output is None else output
-    arguments = (source, source.strides[0], edges, edges.strides[0], histogram, written, written.strides[0], width, height)
-    step = Step(STAGES[-1], program[f"fused_{kind.samples_name}"], grid, BLOCK, arguments)
-    return Frame(source, edges[:, :width], histogram, None if output is None else output[:, :width], {}, (step,), "fused")
+    arguments = (source, source.strides[0], edges, edges.strides[0], histogram, totals, written, written.strides[0], width, height, rows)
+    step = Step(STAGES[-1], program[f"fused_{kind.samples_name}"], grid, block, arguments)
+    shown = None if output is None else output[:, :width]
+    return Frame(source[:, : width * kind.channels], edges[:, :width], histogram, shown, {}, (step,), "fused", cleared=(), own=(totals,))

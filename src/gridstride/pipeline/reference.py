@@ -2,8 +2,8 @@
 
 The same code serves two purposes, chosen by `dtype`:
 
-- `numpy.float32` follows the kernels operation by operation, in the same order, each rounded once; its 8-bit edges and
-  histogram must equal a device's exactly.
+- `numpy.float32` follows the kernels operation by operation, in the same order, each rounded once, fused multiply-adds included
+  (`multiply_add`); its 8-bit edges and histogram must equal a device's exactly.
 - `numpy.float64` is the accurate reference: a device's float stages must agree with it within `TOLERANCE`.
 
 Borders are made by padding: with copies of the border pixels that is what clamping each tap's index by itself means.
@@ -80,7 +80,7 @@ def blur_rows(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
     weights = weights_of(parameters, image)
     total: Floats = weights[0] * padded[:, :width]
     for tap in range(1, len(weights)):
-        total += weights[tap] * padded[:, tap : tap + width]
+        total = multiply_add(weights[tap], padded[:, tap : tap + width], total)
     return total
 
 
@@ -91,8 +91,28 @@ def blur_columns(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
     weights = weights_of(parameters, image)
     total: Floats = weights[0] * padded[:height]
     for tap in range(1, len(weights)):
-        total += weights[tap] * padded[tap : tap + height]
+        total = multiply_add(weights[tap], padded[tap : tap + height], total)
     return total
+
+
+def multiply_add(a: Any, b: Any, c: Floats) -> Floats:
+    """a * b + c, elementwise in the type of `c`; in float32 rounded once, as a device's fused multiply-add does it.
+
+    In float64 the product of two float32 is exact. The sum is then rounded to odd: where it is not exact, the one of its two neighbours whose
+    last bit is 1 is taken. From it, rounding to float32 gives what rounding the exact sum would (S. Boldo and G. Melquiond, Emulation of
+    FMA and correctly rounded sums, IEEE Transactions on Computers 57, 2008).
+    """
+    if c.dtype != np.float32:
+        accurate: Floats = a * b + c
+        return accurate
+    product, addend = np.multiply(a, b, dtype=np.float64), c.astype(np.float64)
+    total = product + addend
+    part = total - product
+    error = (product - (total - part)) + (addend - part)  # what rounding took from the sum, exactly (Knuth's two-sum)
+    bits = total.view(np.int64)
+    away = np.where((error > 0) == (total > 0), 1, -1)  # the neighbour on the other side of the exact sum
+    bits += np.where((error != 0) & (bits & 1 == 0), away, 0)
+    return total.astype(np.float32)
 
 
 def weights_of(parameters: Parameters, image: Floats) -> Floats:
@@ -125,7 +145,7 @@ def sobel(image: Floats, parameters: Parameters = DEFAULT) -> Floats:
 
     across = column(2) - column(0)
     down = row(south) - row(north)
-    return np.sqrt(across * across + down * down)
+    return np.sqrt(multiply_add(down, down, across * across))
 
 
 def to_eight_bits(values: Floats) -> npt.NDArray[np.uint8]:

@@ -72,7 +72,7 @@ def _make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: P
         output = device.empty((height, width), parameters.output_type, name="output")
         stage = floats.get(parameters.output, magnitude)
         steps.append(Step(CONVERSION, program["output"], *grids.flat, (stage, output, kind.pixels)))
-    return Frame(source, edges, histogram, output, floats, tuple(steps), impl)
+    return Frame(source, edges, histogram, output, floats, tuple(steps), impl, (histogram,))
 
 
 def _flat(pixels: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -1,7 +1,7 @@
 // What one pixel is made of: the arithmetic that all implementations share, so that they give the same bits.
 //
-// Arithmetic. Products and sums are spelled __fmul_rn and __fadd_rn: each is rounded once, and no compiler may contract a product
-// and a sum into a fused multiply-add. So every device gives the same bits, and the NumPy float32 reference can follow step by step.
+// Arithmetic. Every operation is spelled with its rounding: __fmul_rn, __fadd_rn, and __fmaf_rn where a product is added without being rounded
+// before. No compiler may contract others. So every device gives the same bits, and the NumPy float32 reference can follow step by step.
 // All stages hold values on the scale of 8 bits, 0 to 255, whatever the depth of the input.
 //
 // Choices. Blur, border and output are constants of the compilation (parameters.py defines them): loops over the weights unroll, the
@@ -50,8 +50,10 @@ __device__ float at(const float *values, int place) { return BORDER == BORDER_CO
 // ---------------------------------------------------------------------------------------------------------------- grey
 
 // Brightness as ITU-R BT.601 weighs the three colours, added from left to right.
+constexpr float RED = 0.299f, GREEN = 0.587f, BLUE = 0.114f;
+__device__ float sum_of_colours(float red, float green, float blue) { return __fadd_rn(__fadd_rn(red, green), blue); } // of weighed colours
 __device__ float luma(float red, float green, float blue) {
-    return __fadd_rn(__fadd_rn(__fmul_rn(0.299f, red), __fmul_rn(0.587f, green)), __fmul_rn(0.114f, blue));
+    return sum_of_colours(__fmul_rn(RED, red), __fmul_rn(GREEN, green), __fmul_rn(BLUE, blue));
 }
 
 // 16-bit samples reach 65535 = 257 * 255; this brings them to 0 .. 255. 8-bit samples are there already.
@@ -66,29 +68,26 @@ template <typename Tap> __device__ float weighted(Tap tap) {
     float sum = __fmul_rn(weights[0], tap(-RADIUS));
 #pragma unroll
     for (int k = 1 - RADIUS; k <= RADIUS; k++)
-        sum = __fadd_rn(sum, __fmul_rn(weights[k + RADIUS], tap(k)));
+        sum = __fmaf_rn(weights[k + RADIUS], tap(k), sum);
     return sum;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- Sobel
 
-// One side of a Sobel operator: 1 2 1. Doubling is exact.
-__device__ float side(float first, float middle, float last) {
-    return __fadd_rn(__fadd_rn(first, __fmul_rn(2.0f, middle)), last);
-}
+// One side of a Sobel operator: 1 2 1. Doubling is exact, so the multiply-add rounds as the sum of the two would.
+__device__ float side(float first, float middle, float last) { return __fadd_rn(__fmaf_rn(2.0f, middle, first), last); }
 
 // The length of the gradient, with the correctly rounded root: 0 to about 1,443.
-__device__ float length(float across, float down) { return __fsqrt_rn(__fadd_rn(__fmul_rn(across, across), __fmul_rn(down, down))); }
+__device__ float square_of_length(float across, float down) { return __fmaf_rn(down, down, __fmul_rn(across, across)); }
+__device__ float length(float across, float down) { return __fsqrt_rn(square_of_length(across, down)); }
 
 // ---------------------------------------------------------------------------------------------------------------- output
 
-// To whole numbers: half is rounded up, everything beyond `most` becomes `most`. floor(v + 0.5) would be shorter and wrong for the
-// float just below 0.5, whose sum rounds to 1; the fraction here is exact.
+// To whole numbers: half is rounded up, everything beyond `most` becomes `most`. What is added is the float just below 0.5: with 0.5
+// itself, the sum of the float just below 0.5 would round to 1. From 0.5 on the sum rounds as that with 0.5 would (tests look at all).
+constexpr float HALF = 0.49999997f;
 __device__ u32 rounded(float value, float most) {
-    float limited = fminf(value, most);
-    u32 whole = __float2uint_rz(limited); // towards zero
-    float fraction = __fsub_rn(limited, __uint2float_rn(whole));
-    return fraction >= 0.5f ? whole + 1 : whole; // 254.5 becomes 255; 255 itself has no fraction
+    return __float2uint_rz(__fadd_rn(fminf(value, most), HALF)); // rz: towards zero
 }
 
 __device__ u32 to_eight_bits(float value) { return rounded(value, 255.0f); }
