@@ -112,7 +112,8 @@ def multiply_add(a: Any, b: Any, c: Floats) -> Floats:
     bits = total.view(np.int64)
     away = np.where((error > 0) == (total > 0), 1, -1)  # the neighbour on the other side of the exact sum
     bits += np.where((error != 0) & (bits & 1 == 0), away, 0)
-    return total.astype(np.float32)
+    rounded: Floats = total.astype(np.float32)
+    return rounded
 
 
 def weights_of(parameters: Parameters, image: Floats) -> Floats:
