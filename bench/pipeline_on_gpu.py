@@ -5,7 +5,8 @@
 Device times: each of 24 frames has memory of its own (together more than any L2 cache holds), a graph launches one after the other, and an
 event stands on each side. Every frame's edges are compared with the first implementation's, and those of one frame with the NumPy reference,
 before anything is timed. The copy bandwidth is measured in the same run: bytes read and written by a copy of 1 GiB within the device.
-Streaming: three slots, pinned memory on both sides, one stream each for copies in, kernels and copies out; against the same copies in alone.
+Streaming: three slots, pinned memory on both sides, with one stream each for copies in, kernels and copies out, or with a graph of all three
+for each slot; against the same copies in alone. What the host needs to ask for a frame is beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import gridstride as gs
 from gridstride.bench.environment import describe
 from gridstride.pipeline import EdgePipeline, reference
 from gridstride.pipeline.batch import demo_photograph
-from gridstride.pipeline.frames import Frame, Kind
+from gridstride.pipeline.frames import Kind
 from gridstride.pipeline.images import read_image
 
 HEIGHT, WIDTH, FRAMES, REPETITIONS, STREAMED = 2160, 3840, 24, 30, 240
@@ -107,46 +109,56 @@ def device_times(device: gs.Device, impl: str, images: np.ndarray) -> tuple[list
 
 
 def streaming_times(device: gs.Device, impl: str, images: np.ndarray) -> dict[str, float]:
-    """Microseconds a frame from pinned memory to pinned memory, and of the copies in alone."""
+    """Microseconds a frame from pinned memory to pinned memory, and of the copies in alone: three streams, or a graph for each slot."""
     pipeline = EdgePipeline(device, impl=impl)
     kind = Kind.of(images[0])
-    sources = []
-    for image in images[:6]:
-        pinned = device.pinned(kind.rows, kind.dtype)
-        pinned[:] = image.reshape(pinned.shape)
-        sources.append(pinned)
     slots = [pipeline.frame(kind) for _ in range(3)]
-    outs = [device.pinned((kind.height, kind.width), np.uint8) for _ in slots]
+    sources, outs = [device.pinned(kind.rows, kind.dtype) for _ in slots], [device.pinned((kind.height, kind.width), np.uint8) for _ in slots]
+    for source, image in zip(sources, images, strict=False):
+        source[:] = image.reshape(source.shape)
     into, work, out = (device.stream() for _ in range(3))
+    streams, replays = [device.stream() for _ in slots], []
+    for stream, frame, source, edges in zip(streams, slots, sources, outs, strict=True):
+        with stream.capture() as graph:
+            frame.source.copy_from(source, stream=stream)
+            frame.launch(stream)
+            frame.edges.copy_to(edges, stream=stream)
+        replays.append(graph.instantiate())
 
-    def all_frames(kernels: bool) -> float:
-        emptied: list[gs.Event | None] = [None] * len(slots)
+    def copies(k: int) -> None:
+        slots[k % 3].source.copy_from(sources[k % 3], stream=into)
+
+    emptied: list[gs.Event | None] = [None] * 3
+
+    def three_streams(k: int) -> None:
+        frame, previous = slots[k % 3], emptied[k % 3]
+        if previous is not None:
+            into.wait(previous)
+        copies(k)
+        work.wait(into.record())
+        frame.launch(work)
+        out.wait(work.record())
+        frame.edges.copy_to(outs[k % 3], stream=out)
+        emptied[k % 3] = out.record()
+
+    def graphs(k: int) -> None:
+        replays[k % 3].launch(streams[k % 3])
+
+    def microseconds(ask: Callable[[int], None]) -> tuple[float, float]:
+        """A frame's time, and what of it the host needs to ask."""
         device.synchronize()
         start = time.perf_counter()
         for k in range(STREAMED):
-            slot = k % len(slots)
-            frame: Frame = slots[slot]
-            previous = emptied[slot]
-            if previous is not None:
-                into.wait(previous)
-            frame.source.copy_from(sources[k % len(sources)], stream=into)
-            copied = into.record()
-            if not kernels:
-                continue
-            work.wait(copied)
-            frame.launch(work)
-            out.wait(work.record())
-            frame.edges.copy_to(outs[slot], stream=out)
-            emptied[slot] = out.record()
+            ask(k)
+        asked = time.perf_counter()
         device.synchronize()
-        return (time.perf_counter() - start) * 1e6 / STREAMED
+        return (time.perf_counter() - start) * 1e6 / STREAMED, (asked - start) * 1e6 / STREAMED
 
-    all_frames(True)
-    alone = min(all_frames(False) for _ in range(3))
-    together = min(all_frames(True) for _ in range(3))
+    microseconds(three_streams)
+    times = {ask.__name__: min(microseconds(ask) for _ in range(3)) for ask in (copies, three_streams, graphs)}
     for frame in slots:
         frame.free()
-    return {"copies_in_alone": alone, "everything": together, "over_the_copies": together / alone}
+    return {name: value for ask, (whole, host) in times.items() for name, value in ((ask, whole), (f"{ask}: of the host", host))}
 
 
 def spread(times: list[float]) -> dict[str, float]:

@@ -44,18 +44,18 @@ def _halo(parameters: Parameters) -> int:
 
 
 def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
-    """The frame of `fused`. Images lie in pitched arrays, so that vectors are aligned in every row."""
+    """The frame of `fused`. Rows hold whole groups of four pixels, so that vectors are aligned in every row."""
     height, width = kind.height, kind.width
     strips = -(-width // strip_columns(parameters))
     block = (32, warps(parameters))
     rows = strip_rows(strips, height, device.spec.multiprocessors * block[1], parameters)
     grid = (-(-strips * -(-height // rows) // block[1]), 1)
     stored = -(-width // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE  # vectors may reach behind the last pixel of a row
-    source = device.pitched((height, stored * kind.channels), kind.dtype, name="image").fill(0)  # what lies there is read and not used
-    edges = device.pitched((height, stored), np.uint8, name="edges")
+    source = device.empty((height, stored * kind.channels), kind.dtype, name="image").fill(0)  # what lies there is read and not used
+    edges = device.empty((height, stored), np.uint8, name="edges")
     histogram = device.empty(BINS, np.uint32, name="histogram")
     totals = device.empty(BINS + 1, np.uint32, name="totals").fill(0)
-    output = None if parameters.plain else device.pitched((height, stored), parameters.output_type, name="output")
+    output = None if parameters.plain else device.empty((height, stored), parameters.output_type, name="output")
     written = edges if output is None else output
     arguments = (source, source.strides[0], edges, edges.strides[0], histogram, totals, written, written.strides[0], width, height, rows)
     step = Step(STAGES[-1], program[f"fused_{kind.samples_name}"], grid, block, arguments)

@@ -13,7 +13,7 @@
 //
 // Nothing waits at a barrier between the first row and the last. A strip's first and last rows are computed by its neighbours, too: the
 // host makes strips as long as they can be while every multiprocessor has the same number of them (one_pass.py).
-// Rows of source, edges and output begin at a multiple of 512 bytes (pitched) and hold whole groups of four pixels.
+// Rows of source, edges and output hold whole groups of four pixels, so that vectors are aligned in every row; their length is the pitch.
 
 #include "pixels.cuh"
 
