@@ -14,13 +14,25 @@ Names that need NumPy are loaded when they are first asked for, so that `gridstr
 import importlib
 from typing import TYPE_CHECKING
 
-from gridstride.errors import CompileError, GridstrideError, KernelFault, LaunchError, ParseError, UnsupportedError, UsageError
+from gridstride.errors import (
+    CompileError,
+    ContractError,
+    GridstrideError,
+    KernelFault,
+    LaunchError,
+    ParseError,
+    UnsupportedError,
+    UsageError,
+)
 from gridstride.findings import Finding, Site
 
 if TYPE_CHECKING:
+    from gridstride.frontends.includes import include_folder
     from gridstride.runtime import lazy
     from gridstride.runtime.array import Array
     from gridstride.runtime.checking import Findings, checking
+    from gridstride.runtime.contracts.contract import Contract, contract
+    from gridstride.runtime.contracts.proof import Proof
     from gridstride.runtime.device import Device
     from gridstride.runtime.graph import Graph, Replay
     from gridstride.runtime.host_memory import HostArray, ManagedArray
@@ -47,8 +59,12 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Stream",
     "lazy",
     # code
+    "Contract",
     "Kernel",
     "Module",
+    "Proof",
+    "contract",
+    "include_folder",
     # what launches did
     "Findings",
     "checking",
@@ -58,6 +74,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "timeline",
     # what can go wrong
     "CompileError",
+    "ContractError",
     "Finding",
     "GridstrideError",
     "KernelFault",
@@ -71,6 +88,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
 _HOMES = {
     "device": "gridstride.runtime.opening",
     "Array": "gridstride.runtime.array",
+    "Contract": "gridstride.runtime.contracts.contract",
     "Device": "gridstride.runtime.device",
     "Event": "gridstride.runtime.streams",
     "Findings": "gridstride.runtime.checking",
@@ -81,10 +99,13 @@ _HOMES = {
     "Module": "gridstride.runtime.module",
     "Pointer": "gridstride.runtime.pointer",
     "Profile": "gridstride.runtime.profiling",
+    "Proof": "gridstride.runtime.contracts.proof",
     "Recording": "gridstride.runtime.recording",
     "Replay": "gridstride.runtime.graph",
     "Stream": "gridstride.runtime.streams",
     "checking": "gridstride.runtime.checking",
+    "contract": "gridstride.runtime.contracts.contract",
+    "include_folder": "gridstride.frontends.includes",
     "pointer": "gridstride.runtime.pointer",
     "profiling": "gridstride.runtime.profiling",
     "timeline": "gridstride.runtime.recording",

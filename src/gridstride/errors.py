@@ -45,6 +45,20 @@ class LaunchError(GridstrideError):
     code = "launch"
 
 
+class ContractError(LaunchError):
+    """A launch that breaks the contract of its kernel; nothing has run.
+
+    `clause` is the part of the contract, `has` what the launch has, `do` what to do about it.
+    """
+
+    def __init__(self, kernel: str, clause: str, has: str, do: str) -> None:
+        super().__init__(f"{kernel} breaks its contract ({clause}): {has}; {do}")
+        self.kernel = kernel
+        self.clause = clause
+        self.has = has
+        self.do = do
+
+
 class KernelFault(GridstrideError):
     """A kernel was stopped while it ran: a bad access, a trap, a deadlock, a budget, an interrupt.
 

@@ -100,6 +100,7 @@ RUNS = {
     "warp-mask": Run(1, 256, (np.ones(250, F), np.zeros(8, F), 250)),
     "launch-shape": Run(1, (32, 8), (np.zeros(32, np.uint8), np.zeros(16, np.int32), 32), severity="warning"),
     "order-dependent": Run(8, 32, (np.zeros(1, np.int32),), severity="warning", schedules=3),
+    "double-write": Run(4, 256, (np.ones(1000, F), np.zeros(1000, F), 1000)),
     "leak": Run(1, 8, (np.zeros(8, np.int32),), severity="warning"),
     "double-free": Run(1, 8, (np.zeros(8, np.int32),)),
     "stream-hazard": Run(1, 32, (np.ones(32, F),)),

@@ -27,6 +27,11 @@ class Inclusions:
     complete: bool
 
 
+def include_folder() -> Path:
+    """The folder of Gridstride's own headers (`#include <gridstride/index.cuh>`), for compilers that do not know them: `nvcc -I FOLDER`."""
+    return Path(__file__).parents[1] / "include"
+
+
 def inclusions(text: str, source_folder: Path | None, include_dirs: Sequence[Path]) -> Inclusions:
     """Follow every `#include` through the source's folder and the given ones, whatever conditions stand around it."""
     files: dict[Path, str] = {}

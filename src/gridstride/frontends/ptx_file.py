@@ -29,6 +29,12 @@ def entries(ptx: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def entry_places(ptx: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Where each entry function is declared (a place in the text), and its name as a path of one."""
+    blanked = _COMMENT.sub(lambda comment: " " * len(comment[0]), ptx)
+    return [(match.start(), (match[1],)) for match in _ENTRY.finditer(blanked)]
+
+
 def target(ptx: str) -> str | None:
     """The architecture of `.target` ("sm_90"), None when there is none."""
     match = _TARGET.search(_COMMENT.sub(" ", ptx))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gridstride.errors import ParseError
@@ -69,9 +69,16 @@ def kernel_signatures(texts: Iterable[str]) -> tuple[KernelSignature, ...]:
 
     Texts are not preprocessed; `__global__` is also seen through the texts' own macros. A text whose brackets do not pair up gives nothing.
     """
-    texts = list(texts)
+    return tuple(_signature(declaration) for declaration in _kernels(list(texts)))
+
+
+def kernel_places(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Where each kernel of a text is declared (a place in the text), and its name after its namespaces."""
+    return [(declaration.start, (*declaration.scope, declaration.name)) for declaration in _kernels([text])]
+
+
+def _kernels(texts: list[str]) -> Iterator[Declaration]:
     global_words = words_meaning(frozenset({"__global__"}), macro_words(token for text in texts for token in tokenize(text)))
-    found: list[KernelSignature] = []
     for text in texts:
         try:
             declarations = parse_declarations(text)
@@ -79,8 +86,7 @@ def kernel_signatures(texts: Iterable[str]) -> tuple[KernelSignature, ...]:
             continue
         for declaration in declarations:
             if declaration.kind is DeclarationKind.FUNCTION and declaration.head_words() & global_words:
-                found.append(_signature(declaration))
-    return tuple(found)
+                yield declaration
 
 
 def _signature(declaration: Declaration) -> KernelSignature:

@@ -22,9 +22,14 @@ def check_access(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     values: what a store will write, a vector an element."""
     if t.space == "local" or t.op.access is None or t.op.access.space in ("const", "param"):
         return
-    if not e.checks & {"race-shared", "race-global"}:
+    covers = "double-write" in e.checks and t.space == "flat" and t.op.kind is not Kind.LOAD
+    races = bool(e.checks & {"race-shared", "race-global"})
+    if covers or races:
+        _tally(e, t)
+    if covers:  # addresses of shared and local memory are in none of the outputs
+        call_runtime(e, "cover_write", [e.worker, e.block, e.warp, ir.Constant(I32, t.op.site), e.values.vector(t.address), e.active, ir.Constant(I32, t.bytes)])
+    if not races:
         return
-    _tally(e, t)
     if t.op.kind is Kind.LOAD and t.space == "flat" and (not e.orders or t.op.access.ordering == "weak"):
         quiet = e.b.load(e.b.gep(e.once("quiet", WORKER, e.worker, "quiet"), [ir.Constant(I64, t.op.site)], source_etype=I8), typ=I8)
         look, done = e.native.append_basic_block("look at"), e.native.append_basic_block("looked at")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gridstride.lower.coverage import build_cover
 from gridstride.lower.native import Native, NativeFunction
 from gridstride.lower.race_cells import (
     ALL_BYTES,
@@ -49,7 +50,7 @@ _COMMON = ["ptr", "ptr", "ptr", "i32"]
 
 
 def build_races() -> ir.Module:
-    """`race_access`, `race_warp_sync`, `race_arrive`, `race_release`, `race_begin`, `race_exit`, `note_finding`."""
+    """`race_access`, `race_warp_sync`, `race_arrive`, `race_release`, `race_begin`, `race_exit`, `note_finding`; and `cover_write`, which notes too."""
     module = ir.Module("races")
     note, value = build_note(module), build_value(module)
     known = build_known(module)
@@ -64,6 +65,7 @@ def build_races() -> ir.Module:
     functions["line"] = _build_line(module, functions["update"])
     functions["broadcast"] = _build_broadcast(module, functions["update"])
     _build_access(module, functions)
+    build_cover(module, note)
     for build in (build_warp_sync, build_arrive, build_release, build_begin, build_exit):
         build(module)
     return module

@@ -111,6 +111,8 @@ WORKER = Record(
     "race_values:i32*256",
     "defined:i64",  # distance from global memory to its shadow
     "origins:ptr",  # an ORIGIN record a site
+    "covered:ptr",  # COVER records: the outputs of which each element belongs to one thread
+    "covered_count:i32",
     "accesses:i64",  # warp accesses that checks have looked at, and their bytes
     "access_bytes:i64",
     "remembered:ptr",  # i64 an access: a pattern of its lanes, and what it counted then (see lower/counting.py)
@@ -280,6 +282,15 @@ FINDING = Record(
 )
 FINDINGS_LIMIT = 256
 
+COVER = Record(
+    "cover",  # an output of a launch contract, and who wrote it (see lower/coverage.py)
+    "low:i64",
+    "high:i64",
+    "unit:i64",  # bytes of an element
+    "cells:ptr",
+)
+COVER_CELL = 16  # bytes an element: who wrote it first (i64, 0: nobody), and at which site (i32)
+
 REGISTER = -2  # in the place of a site that an undefined value was loaded at: a register that nothing was assigned to
 ORIGIN = Record(
     "origin",  # what a load of undefined bytes read last, where a warp came to it
@@ -296,6 +307,7 @@ FINDING_KINDS = {
     "warp-mask": ("reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail", "waits-for-ever"),
     "divergent-barrier": ("goes-on", "waits-elsewhere", "exited", "waits-for-ever"),
     "uninitialised": ("branch", "address", "output", "decision", "update"),
+    "double-write": ("two-threads",),
 }
 FINDING_SEVERITIES = ("error", "warning", "note")
 
@@ -338,6 +350,7 @@ RUNTIME_FUNCTIONS = {
     "race_access": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i32", "i32")),
     "race_warp_sync": ("void", ("ptr", "ptr", "i32", "i32")),
     "race_arrive": ("void", ("ptr", "ptr")),
+    "cover_write": ("void", ("ptr", "ptr", "ptr", "i32", "32xi64", "i32", "i32")),
     "note_finding": ("void", ("ptr", "ptr", "i32", "i32", "i32", "i32", "i64", "i64")),
     "fault": ("void", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),
     "host": ("i32", ("ptr", "ptr", "ptr", "i32", "i32", "i32")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import mmap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gridstride.errors import GridstrideError
 from gridstride.lower.race_cells import ATOMIC, BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
 from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
+from gridstride.machine.launch_options import Covered
 from gridstride.machine.raw_findings import RawFinding
 from gridstride.machine.reserve import reserve
 
@@ -156,8 +158,8 @@ def _buffer(entry: list[Any], parameters: bytes, memory: Memory) -> int | None:
     return allocation.address if allocation is not None else None
 
 
-def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) -> list[RawFinding]:
-    """What native code noted: `count` FINDING records."""
+def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int, covered: Sequence[Covered] = ()) -> list[RawFinding]:
+    """What native code noted: `count` FINDING records. covered: the outputs of the launch that a contract gives to one thread an element."""
     found = []
     for k in range(count):
         row = table[k * FINDING.size : (k + 1) * FINDING.size]
@@ -173,6 +175,10 @@ def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) ->
         origin = other if kind == "uninitialised" else -1  # there the other site is where the value came from
         accessed = code.sites[origin if origin >= 0 else site] if max(origin, site) >= 0 else None
         of_origin = str(accessed[4]) if origin >= 0 and accessed is not None else ""
+        address = field("address") & (2**64 - 1)
+        size = int(accessed[5]) if accessed is not None else 0
+        if kind == "double-write":  # the element's bytes, whatever the access had
+            size = next((output.unit for output in covered if output.low <= address < output.high), size)
         found.append(
             RawFinding(
                 kind,
@@ -181,9 +187,9 @@ def read_findings(code: KernelCode, table: npt.NDArray[np.uint8], count: int) ->
                 site,
                 field("block"),
                 field("thread"),
-                space={"race-shared": "shared", "race-global": "global"}.get(kind, of_origin),
-                address=field("address") & (2**64 - 1),
-                bytes=int(accessed[5]) if accessed is not None else 0,
+                space={"race-shared": "shared", "race-global": "global", "double-write": "global"}.get(kind, of_origin),
+                address=address,
+                bytes=size,
                 other_site=-1 if kind == "uninitialised" else other,
                 other_block=field("other_block"),
                 other_thread=field("other_thread"),

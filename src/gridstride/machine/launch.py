@@ -32,6 +32,7 @@ from gridstride.lower.records import (
     WORKER,
 )
 from gridstride.machine.clusters import Cluster, check_cooperative, cluster_of, resident_blocks
+from gridstride.machine.covered_outputs import CoveredOutputs
 from gridstride.machine.detectors import RACES, quiet_sites, race_planes, read_findings, shared_shadow, trusted_sites
 from gridstride.machine.devices import DeviceSpec
 from gridstride.machine.fault import explain_fault
@@ -187,6 +188,7 @@ class _Launch:
         if not self.defined:
             self.memory.assume_written()  # nobody will know what this launch wrote
         host = HostRequests(self.program, self.memory, self.block)
+        self.outputs = CoveredOutputs(self.options.covered)
         try:
             table = np.ascontiguousarray(self.memory.table())
             count = self._worker_count()
@@ -203,7 +205,7 @@ class _Launch:
             host.flush(stdout)
             # a worker with a fault stops the others: theirs is then only the interruption
             faults = [w for w in workers if w.record["fault_code"]]
-            found = [r for w in workers for r in read_findings(self.code, w.findings, w.record["finding_count"])]
+            found = [r for w in workers for r in read_findings(self.code, w.findings, w.record["finding_count"], self.options.covered)]
             faulty = min(faults, key=lambda w: w.record["fault_code"] == FAULT_INTERRUPTED, default=None)
             if faulty is not None:
                 names = {**{a.address: n for n, a in globals_.items()}, **names}
@@ -215,7 +217,9 @@ class _Launch:
             if self.options.checks:
                 accesses, size = (sum(w.record[n] for w in workers) for n in ("accesses", "access_bytes"))
                 receipt = CheckReceipt(accesses, size, tuple(sorted(self.options.checks)), self._skipped())
-            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, self.blocks * self.shape.threads, counts, tuple(found), receipt)
+            writers = self.outputs.writers(workers[0].record["first_block"])
+            threads = self.blocks * self.shape.threads
+            return LaunchOutcome(seconds, self.blocks, self.blocks * self.shape.warps, threads, counts, tuple(found), receipt, writers)
         finally:
             host.close()
             self.memory.free(held)
@@ -337,6 +341,7 @@ class _Launch:
         if self.defined:
             record["defined"] = self.memory.definedness().distance
             record["origins"] = origins.ctypes.data
+        self.outputs.give_to(record)
         record["first_block"] = 1  # 0 would not tell thread 0 of the first block from nobody
         if self.races:
             record["races_exact"] = int(self._some_know_more())

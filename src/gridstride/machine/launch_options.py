@@ -15,6 +15,19 @@ from gridstride.machine.raw_findings import CheckReceipt, RawFinding
 
 
 @dataclass(frozen=True)
+class Covered:
+    """An output of which each element belongs to one thread: addresses from `low` to `high`, elements of `unit` bytes."""
+
+    low: int
+    high: int
+    unit: int
+
+    @property
+    def elements(self) -> int:
+        return -(-(self.high - self.low) // self.unit)
+
+
+@dataclass(frozen=True)
 class LaunchOptions:
     """lockstep: lanes of a warp never run apart, as before Volta. seed permutes the order of blocks (of clusters, where there are any) and warps, order says it.
     threads: worker threads, None: as many as cannot be noticed. cluster: blocks of a cluster, None: as the kernel was compiled for.
@@ -30,6 +43,7 @@ class LaunchOptions:
     lockstep: bool = False
     profile: bool = False
     checks: frozenset[str] = frozenset()  # kinds of findings to look for beyond bounds and alignment
+    covered: tuple[Covered, ...] = ()  # for the check `double-write`
     trace: bool = False  # every read of global memory leaves its mark for `RacePlanes.touched`, also where nothing can race
 
 
@@ -45,6 +59,15 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Writers:
+    """Who wrote each element of a covered output first: linear numbers of blocks (-1: nobody) and threads, and the sites."""
+
+    blocks: npt.NDArray[np.int64]
+    threads: npt.NDArray[np.int64]
+    sites: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
 class LaunchOutcome:
     """seconds: of the run, without making native code."""
 
@@ -55,3 +78,4 @@ class LaunchOutcome:
     counts: Counts | None = None
     findings: tuple[RawFinding, ...] = ()
     receipt: CheckReceipt | None = None
+    writers: tuple[Writers, ...] = ()  # of each output in `LaunchOptions.covered`

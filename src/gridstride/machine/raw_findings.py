@@ -16,7 +16,7 @@ FOR_EVER = "waits-for-ever"
 class RawFinding:
     """One cause, folded: repeats with the same kind, sites and severity only raise `count`.
 
-    kind: of CHECKS ("race-shared", "race-global", "uninitialised", "divergent-barrier", "warp-mask"). detail: what
+    kind: of CHECKS ("race-shared", "race-global", "uninitialised", "divergent-barrier", "warp-mask", "double-write"). detail: what
     exactly, by kind:
       races         "write-write", "read-write", "write-read", "atomic-plain", "same-value" (two unordered plain writes
                     of the same value: a warning), "unordered-volatile" (values exchanged by luck or lockstep: a warning)
@@ -25,6 +25,7 @@ class RawFinding:
                     is not known or is a register that nothing was assigned to (origin_site is REGISTER)
       divergent-barrier  "waits-elsewhere", "goes-on", "exited" (all that is left to the absent is to exit: a note), FOR_EVER
       warp-mask     "reads-absent-lane", "caller-not-in-mask", "lane-elsewhere", "lane-in-the-tail" (all that it still does is to store something), FOR_EVER
+      double-write  "two-threads" (under a contract that gives each element to one thread); bytes are those of the element
     site, other_site: indices into the kernel code's sites (-1: unknown). block, thread: linear indices of the thread
     at fault; other_block, other_thread: of the other one (-1: none). space: as in records.SPACES. address: as the
     thread sees it. origin_site: where an undefined value came from (-1: unknown).

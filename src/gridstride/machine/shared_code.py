@@ -22,6 +22,7 @@ from gridstride.lower.runtime import build_runtime
 from gridstride.lower.scheduler import build_scheduler
 
 _RACE_FUNCTIONS = ("race_begin", "race_arrive", "race_release", "race_exit", "note_finding")
+_DETECTORS = (*_RACE_FUNCTIONS, "race_access", "race_warp_sync", "cover_write")
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ def shared_functions() -> SharedCode:
     cache = DiskCache("native", limit_bytes=512 << 20)
     trackers, addresses = [], {}
     for name, build, symbols in (
-        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n not in ("host", "note_finding") and not n.startswith("race_")]),
+        ("runtime", build_runtime, [n for n in RUNTIME_FUNCTIONS if n not in ("host", *_DETECTORS)]),
         ("scheduler", build_scheduler, ["run"]),
-        ("races", build_races, [*_RACE_FUNCTIONS, "race_access", "race_warp_sync"]),
+        ("races", build_races, list(_DETECTORS)),
     ):
         key = key_of("shared", name, host_cpu(), host_features(), code_fingerprint())
         kept = cache.get(key)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gridstride.errors import UsageError
 from gridstride.events.hazards import first_common, ranges
 from gridstride.runtime.array import Array
+from gridstride.runtime.contracts.coverage import Output, outputs_of
 from gridstride.runtime.names import extent_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Launch:
     @property
     def what(self) -> str:
         return f"kernel `{self.kernel.name}`"
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Those of which the kernel's contract gives each element to one thread."""
+        return outputs_of(self.kernel.bound, self.kernel.flat(self.arguments)) if self.kernel.bound is not None else ()
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ class Device(ABC):
         """A module of kernels from a path (`.cu`, `.ptx`), CUDA C++ text, or PTX text (which begins with `.version`); or one kernel from a
         Python function, plain or decorated with `@cuda.jit`, or named as in `module.py:function`.
 
-        Options are those of the front end (`gridstride.frontends.source.load_source`): include folders, defines, and so on.
+        Options are those of the front end (`gridstride.frontends.source.load_source`): include folders, defines, and so on; and `contracts`:
+        launch contracts by the names of kernels, in place of those that the source has in comments (or a decorator).
         Raises CompileError, ParseError, UnsupportedError or UsageError.
         """
         from gridstride.frontends.python_module import python_reference
@@ -107,8 +108,9 @@ class Device(ABC):
         from gridstride.runtime.python_kernel import PythonKernel, is_python_kernel
         from gridstride.runtime.python_module import PythonModule
 
+        contracts = options.pop("contracts", None) or {}
         if is_python_kernel(source):
-            return PythonKernel(self, source)
+            return PythonKernel(self, source, contracts)
         if not isinstance(source, str | PathLike):
             raise UsageError(
                 f"give a path (.cu or .ptx), CUDA C++ text, PTX text or a Python function to compile, not {type(source).__name__} {source!r:.60}"
@@ -118,7 +120,7 @@ class Device(ABC):
                 raise UsageError(f"say which function of {source} is the kernel, as in {source}:saxpy")
             return PythonModule(self, fspath(source))[reference[1]]
         text = source if isinstance(source, str) else Path(fspath(source))
-        return self.load(load_source(text, **{"arch": self.spec.target, **options}))
+        return self.load(load_source(text, **{"arch": self.spec.target, **options})).declare(contracts)
 
     @abstractmethod
     def load(self, source: LoadedSource) -> Module:

@@ -65,6 +65,17 @@ def evaluate_count(text: str, names: Mapping[str, Number], what: str) -> int:
     return int(value)
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """The names that an expression takes from outside, in order. Raises UsageError where it is none."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise UsageError(f"{text!r} is not an arithmetic expression") from None
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
+    return tuple(dict.fromkeys(name for name in names if name not in _CONSTANTS))
+
+
 def _value(node: ast.expr, names: Mapping[str, Number], text: str) -> Number:
     result = _apply(node, names, text)
     if isinstance(result, int) and result.bit_length() > _MAX_BITS:

@@ -164,7 +164,7 @@ class GpuModule(Module):
         return found
 
     def fresh(self) -> GpuModule:
-        return GpuModule(self.device, self.source, self._known)
+        return GpuModule(self.device, self.source, self._known).declare(self._declared)
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import math
 import sys
@@ -10,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Dim3
+from gridstride.frontends.names import demangle
 from gridstride.frontends.python_parameters import flat_values
 from gridstride.frontends.resources import Resources
 from gridstride.frontends.source import LoadedSource
@@ -25,6 +27,10 @@ from gridstride.machine.occupancy import Occupancy, occupancy
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import api_call
 from gridstride.runtime.commands import Launch
+from gridstride.runtime.contracts.bound import BoundContract
+from gridstride.runtime.contracts.contract import Contract
+from gridstride.runtime.contracts.for_each import asked_extent, block_for_each, grid_for_each
+from gridstride.runtime.contracts.written import WrittenContracts
 from gridstride.runtime.device import Device, LaunchOutcome, LaunchShape, shared_bytes
 from gridstride.runtime.host_memory import HostArray
 from gridstride.runtime.lazy import Lazy
@@ -36,6 +42,7 @@ from gridstride.runtime.storage import Storage
 from gridstride.runtime.streams import Stream
 
 if TYPE_CHECKING:
+    from gridstride.runtime.contracts.proof import Proof
     from gridstride.runtime.python_kernel import PythonKernel
 
 LEAST_REGISTERS = 16
@@ -67,6 +74,9 @@ class Kernel:
         self.parameter_bytes = parameter_bytes
         self.static_shared = static_shared
         self.max_threads = max_threads
+        self.contract: Contract | None = None
+        self.bound: BoundContract | None = None
+        """The contract, bound to this kernel's parameters."""
 
     @cached_property
     def resources(self) -> Resources | None:
@@ -77,6 +87,30 @@ class Kernel:
     def registers(self) -> int | None:
         """Registers of a thread as a launch gets them (Nsight's `launch__registers_per_thread`): what the compiler asks for, but at least 16."""
         return None if self.resources is None else max(self.resources.registers, LEAST_REGISTERS)
+
+    def with_contract(self, contract: Contract | None) -> Self:
+        """The same kernel under a contract (None: under none), which every launch must keep. Raises UsageError where it names what the kernel has not."""
+        bound = None if contract is None else BoundContract(contract, self)
+        other = copy.copy(self)
+        other.contract, other.bound = contract, bound
+        return other
+
+    def for_each(self, extent: int | Sequence[int] | None = None, *, block: Any = None) -> ForEach:
+        """The kernel with the grid, block and shared memory that its contract needs for so many elements: `saxpy.for_each(n)(n, 2.0, x, y)`.
+
+        extent: elements along x, y and z as the contract's extent has them; None: whatever the arguments of the launch say.
+        block: of another shape than the contract's, where that says nothing about it.
+
+        Raises UsageError for a kernel without a contract, or whose contract has no extent.
+        """
+        return ForEach(self, extent, block)
+
+    def prove(self, **options: Any) -> Proof:
+        """Run the kernel in the simulator for sizes around the borders of its blocks, with all checks on, and see that each run keeps what the
+        contract promises (`gridstride.runtime.contracts.proof.prove`, which has the options)."""
+        from gridstride.runtime.contracts.proof import prove  # here: it brings the simulator
+
+        return prove(self, **options)
 
     def __getitem__(self, dimensions: Any) -> Configured:
         """The kernel with its grid and block, each a number or up to three of them."""
@@ -102,6 +136,8 @@ class Kernel:
         with api_call(self.name):
             parameters = pack_arguments(self.name, self.parameters, self.parameter_bytes, flat, self.device)
         names = buffer_names(self.parameters, flat, caller)
+        if self.bound is not None:
+            self.bound.require_kept(shape, flat)
         self.device.require_launchable(self, shape)
         return Launch(self, shape, parameters, names, given)
 
@@ -181,6 +217,36 @@ class Configured:
         return stream
 
 
+class ForEach(Configured):
+    """A kernel whose contract tells its grid, block and shared memory from the arguments."""
+
+    def __init__(self, kernel: Kernel, extent: Any, block: Any) -> None:
+        if kernel.bound is None:
+            raise UsageError(f"{kernel.name} has no contract, so for_each cannot tell its grid; give it one (docs/contracts.md), or write {kernel.name}[grid, block](…)")
+        self._extent = None if extent is None else asked_extent(kernel.bound, extent)
+        super().__init__(kernel, (1, 1, 1), block_for_each(kernel, None if block is None else as_dim3(block, "block")))
+
+    def __call__(
+        self, *arguments: Any, stream: Stream | None = None, shared: int | None = None, cooperative: bool = False, cluster: Any = None
+    ) -> None:
+        """Ask for the launch in a stream, as `kernel[grid, block](…)` does. shared: more than the contract needs."""
+        command = self.command(arguments, sys._getframe(1), shared=shared, cooperative=cooperative, cluster=cluster)
+        self._stream(stream).submit(command)
+
+    def command(
+        self, arguments: Sequence[Any], caller: FrameType | None = None, *, shared: int | None = None, cooperative: bool = False, cluster: Any = None
+    ) -> Launch:
+        grid, block, needed = self.dimensions(arguments)
+        configured = Configured(self._kernel, grid, block)
+        return configured.command(arguments, caller, shared=needed if shared is None else shared, cooperative=cooperative, cluster=cluster)
+
+
+    def dimensions(self, arguments: Sequence[Any]) -> tuple[Dim3, Dim3, int]:
+        """Grid, block and dynamic shared memory for these arguments."""
+        grid, shared = grid_for_each(self._kernel, self._extent, self._block, self._kernel.flat(arguments))
+        return grid, self._block, shared
+
+
 class Module(ABC):
     """The kernels of one source on one device.
 
@@ -193,6 +259,8 @@ class Module(ABC):
         self.source = source
         self._kernels: dict[str, Kernel] = {}
         self._instances: dict[str, Module] = {}
+        self._declared: dict[str, Contract] = {}
+        self._written = WrittenContracts(source)
 
     @property
     def ptx(self) -> str:
@@ -220,12 +288,33 @@ class Module(ABC):
         if entry is None:
             return self._instance(name)
         if entry not in self._kernels:
-            self._kernels[entry] = self._make(entry)
+            kernel = self._make(entry)
+            contract = self._contract_of(entry)
+            self._kernels[entry] = kernel if contract is None else kernel.with_contract(contract)
         return self._kernels[entry]
 
     def kernel_for(self, request: LaunchRequest) -> Kernel:
         """The kernel that a launch asks for."""
         return self[request.kernel]
+
+    def declare(self, contracts: Mapping[str, Contract]) -> Self:
+        """Give kernels contracts by their names, in place of those that the source has. Raises UsageError for a name that is no kernel's."""
+        if not isinstance(contracts, Mapping) or not all(isinstance(contract, Contract) for contract in contracts.values()):
+            raise UsageError("contracts are given by the names of kernels, as in contracts={\"saxpy\": gs.Contract(extent=\"n\")}")
+        templates = {name for s in self.source.signatures if s.is_template for name in (s.name, "::".join(s.path))}
+        for name in contracts:
+            if name.partition("<")[0].strip() not in templates:
+                self.source.names.entry(name)
+        self._declared |= contracts
+        return self
+
+    def _contract_of(self, entry: str) -> Contract | None:
+        """The contract that a kernel was given by its name, or that the source has above it."""
+        plain = demangle(entry)
+        for name, contract in self._declared.items():
+            if name in (entry, plain.base, plain.qualified, plain.short) or self.source.names.find(name) == entry:
+                return contract
+        return self._written.of(entry)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.source.names.find(name) is not None
@@ -260,7 +349,7 @@ class Module(ABC):
                     f"{name} was not compiled with {self.source.name}, whose variables ({', '.join(own)}) it must share; "
                     f"compile it with name_expressions=[{name!r}]"
                 )
-            self._instances[name] = self._with_source(source)
+            self._instances[name] = self._with_source(source).declare(self._declared)
         return self._instances[name][name]
 
     def _own_variables(self) -> list[str]:

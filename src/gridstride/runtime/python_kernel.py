@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from gridstride.errors import LaunchError
+from gridstride.errors import LaunchError, UsageError
 from gridstride.findings import Dim3
 from gridstride.frontends.numba_compile import compile_function
 from gridstride.frontends.numba_cuda import fitting, is_python_kernel, python_function
@@ -16,11 +17,13 @@ from gridstride.frontends.source import python_source
 from gridstride.machine.limits import as_dim3
 from gridstride.runtime import python_exceptions
 from gridstride.runtime.commands import Launch
+from gridstride.runtime.contracts.contract import Contract, contract_of
 from gridstride.runtime.device import Device, LaunchShape, shared_bytes
 from gridstride.runtime.module import Configured, Kernel
 from gridstride.runtime.python_arguments import Placing, argument_type, holds_host_array
 
 if TYPE_CHECKING:
+    from gridstride.runtime.contracts.proof import Proof
     from gridstride.runtime.streams import Stream
 
 __all__ = ["PythonConfigured", "PythonKernel", "is_python_kernel"]
@@ -32,10 +35,14 @@ class PythonKernel:
     Each list of argument types gives a `Kernel` of its own, compiled when it is first needed. NumPy arrays are copied to the device and back.
     """
 
-    def __init__(self, device: Device, source: Any) -> None:
+    def __init__(self, device: Device, source: Any, contracts: Mapping[str, Contract] | None = None) -> None:
         self.device = device
         self.function: PythonFunction = python_function(source)
         self.name = self.function.name
+        unknown = [name for name in contracts or {} if name != self.name]
+        if unknown:
+            raise UsageError(f"there is no kernel {unknown[0]!r} to give a contract to; the function is {self.name}")
+        self.contract = (contracts or {}).get(self.name) or contract_of(source) or contract_of(self.function.function)
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
     def __getitem__(self, dimensions: Any) -> PythonConfigured:
@@ -44,6 +51,25 @@ class PythonKernel:
         stream = dimensions[2] if len(dimensions) > 2 else None
         shared = dimensions[3] if len(dimensions) > 3 else 0
         return PythonConfigured(self, as_dim3(dimensions[0], "grid"), as_dim3(dimensions[1], "block"), stream, shared)
+
+    def with_contract(self, contract: Contract | None) -> PythonKernel:
+        """The same kernel under a contract (None: under none), which every launch must keep."""
+        other = copy.copy(self)
+        other.contract, other._kernels = contract, {}
+        return other
+
+    def for_each(self, extent: int | Sequence[int] | None = None, *, block: Any = None) -> PythonForEach:
+        """The kernel with the grid, block and shared memory that its contract needs for so many elements, as `Kernel.for_each`."""
+        return PythonForEach(self, extent, block)
+
+    def prove(self, *, arguments: Callable[..., Sequence[Any]], **options: Any) -> Proof:
+        """Run the kernel in the simulator for sizes around the borders of its blocks (`gridstride.runtime.contracts.proof.prove`).
+
+        arguments: `make(device, *extent)` gives the arguments for a size; their types say for which the kernel is compiled.
+        """
+        if self.contract is None:
+            raise UsageError(f"{self.name} has no contract to prove; give it one with @gs.contract(…) (docs/contracts.md)")
+        return self.specialize(*arguments(self.device, *(1,) * self.contract.axes)).prove(arguments=arguments, **options)
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
         raise LaunchError(f"{self.name} needs its grid and block: write {self.name}[grid, block](…)")
@@ -58,7 +84,7 @@ class PythonKernel:
         key = tuple(types)
         if key not in self._kernels:
             compiled = compile_function(self.function, key, self.device.spec.target)
-            self._kernels[key] = self.device.load(python_source(compiled))[compiled.entry]
+            self._kernels[key] = self.device.load(python_source(compiled))[compiled.entry].with_contract(self.contract)
         return self._kernels[key]
 
     def command(self, shape: LaunchShape, arguments: Sequence[Any], caller: FrameType | None = None) -> Launch:
@@ -103,3 +129,25 @@ class PythonConfigured(Configured):
         if may_raise:
             python_exceptions.require_none(command.kernel)
         placing.copy_back()
+
+
+class PythonForEach:
+    """A Python kernel whose contract tells its grid, block and shared memory from the arguments."""
+
+    launches = True
+
+    def __init__(self, kernel: PythonKernel, extent: Any, block: Any) -> None:
+        self._python, self._extent, self._block = kernel, extent, block
+
+    def __call__(self, *arguments: Any, stream: Stream | None = None, shared: int | None = None, cooperative: bool = False) -> None:
+        """As `kernel[grid, block](…)`. shared: more than the contract needs."""
+        self._configured(arguments)(*arguments, stream=stream, shared=shared, cooperative=cooperative)
+
+    def command(self, arguments: Sequence[Any], caller: FrameType | None = None, **options: Any) -> Launch:
+        """The launch as data, for a stream or a graph."""
+        return self._configured(arguments).command(arguments, caller, **options)
+
+    def _configured(self, arguments: Sequence[Any]) -> PythonConfigured:
+        kernel = self._python.specialize(*arguments)
+        grid, block, shared = kernel.for_each(self._extent, block=self._block).dimensions(arguments)
+        return PythonConfigured(self._python, grid, block, None, shared)

@@ -34,7 +34,7 @@ class SimulatedModule(Module):
         return {name: Storage(self.device, ArenaBytes(memory), variable.address, variable.size, name) for name, variable in placed.items()}
 
     def fresh(self) -> SimulatedModule:
-        return SimulatedModule(self.device.another(), self.source, self.program)
+        return SimulatedModule(self.device.another(), self.source, self.program).declare(self._declared)
 
     def _make(self, entry: str) -> Kernel:
         layout = self.program.entries[entry]

@@ -27,7 +27,7 @@ from gridstride.machine.launch_options import LaunchOutcome as EngineOutcome
 from gridstride.machine.limits import check_launch
 from gridstride.machine.memory import Allocation, Memory
 from gridstride.machine.orders import Order
-from gridstride.observers.checks import launch_shape, race_global
+from gridstride.observers.checks import double_write, launch_shape, race_global
 from gridstride.observers.metrics.collect import collect
 from gridstride.observers.metrics.launch_metrics import LaunchMetrics
 from gridstride.runtime import profiling, python_exceptions
@@ -304,7 +304,12 @@ class Simulator(Device):
         module = kernel.module
         assert isinstance(module, SimulatedModule)
         options = replace(self._options(shape), registers=kernel.registers if shape.cooperative else None)
-        view = LaunchInView(kernel, module.program, shape, options, names)
+        outputs = command.outputs if double_write.CHECK.kind in options.checks else ()
+        if outputs:
+            options = replace(options, covered=tuple(output.watched for output in outputs))
+        else:
+            options = replace(options, checks=options.checks - {double_write.CHECK.kind})
+        view = LaunchInView(kernel, module.program, shape, options, names, outputs)
         before = self._witness.begins(view)
         try:
             outcome = self._run(view, command.parameters, view.options)

@@ -22,9 +22,10 @@ from gridstride.observers.checks.deadlock import tell_missed_meeting
 from gridstride.observers.checks.double_free import tell_double_free
 from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
+from gridstride.runtime.contracts.coverage import Output
 from gridstride.runtime.device import LaunchShape
 from gridstride.runtime.schedules import Contents, ScheduleShape, compare_schedules
-from gridstride.runtime.telling import fault_finding, in_its_language, shape_findings, source_lines, tell_launch
+from gridstride.runtime.telling import fault_finding, in_its_language, scene_of, shape_findings, source_lines, tell_launch
 
 if TYPE_CHECKING:
     from gridstride.runtime.array import Array
@@ -43,6 +44,8 @@ class LaunchInView:
     shape: LaunchShape
     options: LaunchOptions
     names: Mapping[int, str]
+    outputs: tuple[Output, ...] = ()
+    """Those of which the kernel's contract gives each element to one thread, in the order of `options.covered`."""
 
 
 class Witness:
@@ -103,11 +106,22 @@ class Witness:
         """A launch ended as it should."""
         if not is_checking():
             return
-        self._record(launch, outcome.findings, [])
+        self._record(launch, outcome.findings, self._of_outputs(launch, outcome))
         launched(launch.shape.threads, outcome.receipt)
         self._last_use |= dict.fromkeys(launch.names, launch)
         if "malloc" in launch.program.module.functions:
             watch_heap(launch.kernel.name, self._memory, self._heap)
+
+    def _of_outputs(self, launch: LaunchInView, outcome: LaunchOutcome) -> list[Finding]:
+        """Elements of outputs that no thread wrote, and writes beside them."""
+        if not outcome.writers:
+            return []
+        scene = scene_of(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names)
+        found: list[Finding] = []
+        for output, writers in zip(launch.outputs, outcome.writers, strict=True):
+            name = launch.names.get(output.array.storage.address, output.parameter)
+            found += output.findings(launch.kernel.name, writers, scene, name)
+        return found
 
     def _tell(self, launch: LaunchInView, raw: Sequence[object]) -> list[Finding]:
         return tell_launch(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names, raw)

@@ -15,6 +15,7 @@ from gridstride.observers.checks import (
     deadlock,
     divergent_barrier,
     double_free,
+    double_write,
     launch_shape,
     leak,
     misaligned,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     warp_mask.CHECK,
     launch_shape.CHECK,
     order_dependent.CHECK,
+    double_write.CHECK,
     leak.CHECK,
     double_free.CHECK,
     api.CHECK,
@@ -52,6 +54,7 @@ CHECKS: tuple[Check, ...] = (
 BY_KIND = {check.kind: check for check in CHECKS}
 ALWAYS = frozenset(check.kind for check in CHECKS if check.always)
 NATIVE = frozenset(check.kind for check in CHECKS if check.native)
+DECLARED = frozenset(check.kind for check in CHECKS if check.declared)
 ALL = frozenset(check.kind for check in CHECKS if not check.optional)
 """What `all` means."""
 

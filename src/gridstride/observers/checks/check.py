@@ -32,7 +32,7 @@ class Told:
 class Check:
     """severities: the usual one, and after it others that the text explains.
 
-    native: only a launch that was asked to look for it finds it. optional: `--checks all` leaves it out.
+    native: only a launch that was asked to look for it finds it. declared: and only one of a kernel whose contract speaks of it. optional: `--checks all` leaves it out.
     always: every run looks for it, whatever was asked. stops: it stops the kernel. event: nobody looks for it, it happens.
     """
 
@@ -41,6 +41,7 @@ class Check:
     severities: tuple[Severity, ...]
     text: str
     native: bool = False
+    declared: bool = False
     optional: bool = False
     always: bool = False
     stops: bool = False

@@ -200,9 +200,9 @@ def tail_left_out(use: IndexUse, kernel: str, grid: Dim3, block: Dim3, buffer: s
     return Finding(CHECK.code, CHECK.kind, "warning", message, advice, kernel, space="global", buffer=buffer, index=first_unwritten)
 
 
-def refused(kernel: str, reason: str) -> Finding:
-    """The finding for a launch that the device refuses."""
-    return Finding(CHECK.code, CHECK.kind, "error", reason, "launch within the device's limits; see `gridstride plan` for what fits", kernel)
+def refused(kernel: str, reason: str, advice: str = "launch within the device's limits; see `gridstride plan` for what fits") -> Finding:
+    """The finding for a launch that the device refuses, or that breaks its kernel's contract."""
+    return Finding(CHECK.code, CHECK.kind, "error", reason, advice, kernel)
 
 
 def _listed(words: list[str]) -> str:

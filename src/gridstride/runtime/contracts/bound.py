@@ -1,0 +1,229 @@
+"""A contract bound to a kernel's parameters, and what a launch must be to keep it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridstride.errors import ContractError, LaunchError, UsageError
+from gridstride.events.hazards import first_common, ranges
+from gridstride.findings import Dim3
+from gridstride.machine.limits import AXES, format_dim3
+from gridstride.observers.checks import launch_shape
+from gridstride.runtime.array import Array
+from gridstride.runtime.checking import record as record_findings
+from gridstride.runtime.contracts.contract import Block, Contract
+from gridstride.runtime.device import LaunchShape, shared_bytes
+from gridstride.runtime.expressions import Number, evaluate, names_in
+from gridstride.runtime.host_memory import HostArray
+from gridstride.runtime.names import extent_of
+from gridstride.runtime.parameters import KernelParameter
+from gridstride.runtime.pointer import Pointer
+
+if TYPE_CHECKING:
+    from gridstride.runtime.module import Kernel
+
+_OF_THE_BLOCK = ("block", "block_x", "block_y", "block_z", "warps")
+_MOST_THREADS_OF_AN_INDEX = 2**31 - 1
+
+
+class BoundContract:
+    """A contract and the kernel it is about. Raises UsageError where the contract names what the kernel has not."""
+
+    def __init__(self, contract: Contract, kernel: Kernel) -> None:
+        self.contract, self.kernel = contract, kernel.name
+        self.positions = {name: p.position for p in reversed(kernel.parameters) for name in (p.ptx_name, p.name)}
+        self._parameters = kernel.parameters
+        for name in contract.buffers:
+            self._require_buffer(name)
+        for text in (*contract.extent, *(text for texts in contract.extents.values() for text in texts)):
+            self._require_scalars(text, ())
+        if isinstance(contract.shared, str):
+            self._require_scalars(contract.shared, _OF_THE_BLOCK)
+        self._checks = self._of_clauses()
+
+    # ---- the declaration against the kernel ------------------------------------------------------------------------
+
+    def _require_buffer(self, name: str) -> None:
+        parameter = self._parameter(name)
+        if parameter.is_pointer is False:
+            raise UsageError(f"the contract of {self.kernel} takes {name} for a buffer, and it is {parameter.describe()}")
+
+    def _require_scalars(self, text: str, more: Sequence[str]) -> None:
+        for name in (text,) if text in self.positions else names_in(text):
+            if name not in more and self._parameter(name).is_pointer:
+                raise UsageError(f"the contract of {self.kernel} takes {name} for a number, and it is {self._parameter(name).describe()}")
+
+    def _parameter(self, name: str) -> KernelParameter:
+        position = self.positions.get(name)
+        if position is None:
+            known = [p.name for p in self._parameters]
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise UsageError(f"the contract of {self.kernel} names {name!r}, which is no parameter of it; {hint}")
+        return self._parameters[position]
+
+    # ---- values of a launch ----------------------------------------------------------------------------------------
+
+    def argument(self, name: str, arguments: Sequence[Any]) -> Any:
+        """What a parameter was given."""
+        given = arguments[self.positions[name]]
+        return given.mapped if isinstance(given, HostArray) else given
+
+    def scalars(self, arguments: Sequence[Any]) -> dict[str, Number]:
+        """The numbers among the arguments, by all names of their parameters."""
+        found: dict[str, Number] = {}
+        for parameter, value in zip(self._parameters, arguments, strict=True):
+            if isinstance(value, np.generic):
+                value = value.item()
+            if isinstance(value, int | float):
+                found[parameter.name] = found[parameter.ptx_name] = value
+        return found
+
+    def _number(self, text: str, scalars: Mapping[str, Number], clause: str) -> int:
+        try:
+            value = scalars[text] if text in scalars else evaluate(text, scalars)
+        except UsageError as error:
+            raise self.broken(clause, f"{text} has no value here: {error}", "pass a number for each scalar that the contract names") from None
+        if isinstance(value, int) and value >= 0:
+            return value
+        if not math.isfinite(value) or value < 0 or value != int(value):
+            raise self.broken(clause, f"{text} is {value}, which is no number of elements", "pass a whole number of at least 0")
+        return int(value)
+
+    def extent(self, scalars: Mapping[str, Number]) -> tuple[int, ...]:
+        """The elements along each axis of the contract's extent."""
+        return tuple(self._number(text, scalars, "extent") for text in self.contract.extent)
+
+    def elements(self, name: str, scalars: Mapping[str, Number]) -> tuple[int, ...] | None:
+        """The elements of a buffer, along each axis; None where the contract does not say how many."""
+        texts = self.contract.extents.get(name, self.contract.extent if name in self.contract.outputs else ())
+        return tuple(self._number(text, scalars, "extents") for text in texts) or None
+
+    def shared(self, block: Dim3, scalars: Mapping[str, Number]) -> int:
+        """Bytes of dynamic shared memory that a block needs."""
+        wanted = self.contract.shared
+        if wanted is None:
+            return 0
+        if isinstance(wanted, str):
+            shape = Block(*block)
+            return self._number(wanted, {**scalars, **dict(zip(_OF_THE_BLOCK, (shape.threads, *block, shape.warps), strict=True))}, "shared")
+        try:
+            return shared_bytes(wanted(Block(*block)))
+        except LaunchError as error:
+            raise self.broken("shared", f"its function of the block gives no size: {error}", "let it return bytes") from None
+
+    def broken(self, clause: str, has: str, do: str) -> ContractError:
+        """The error for a clause that a launch breaks; it is a finding too."""
+        error = ContractError(self.kernel, clause, has, do)
+        record_findings([launch_shape.refused(self.kernel, str(error), do)])
+        return error
+
+    # ---- a launch against the contract -----------------------------------------------------------------------------
+
+    def require_kept(self, shape: LaunchShape, arguments: Sequence[Any]) -> None:
+        """Raise ContractError for a launch that breaks a clause."""
+        scalars: dict[str, Number] = self.scalars(arguments)
+        for check in self._checks:
+            check(shape, arguments, scalars)
+
+    def _of_clauses(self) -> list[Callable[[LaunchShape, Sequence[Any], Mapping[str, Number]], None]]:
+        """Only what this contract says has to be looked at."""
+        contract = self.contract
+        wanted = (
+            (contract.block is not None, self._check_block),
+            (contract.block_multiple_of > 1 and contract.block is None, self._check_multiple),
+            (bool(contract.extent), self._check_extent),
+            (bool(contract.extents or (contract.outputs and contract.extent)), self._check_buffers),
+            (bool(contract.distinct), self._check_distinct),
+            (contract.shared is not None, self._check_shared),
+        )
+        return [check for says, check in wanted if says]
+
+    def _check_block(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        if shape.block != self.contract.block:
+            assert self.contract.block is not None
+            wanted = format_dim3(self.contract.block)
+            has = f"it is launched with blocks of {format_dim3(shape.block)} threads, and the contract says {wanted}"
+            raise self.broken("block", has, f"launch it with blocks of {wanted}{self._or_for_each()}")
+
+    def _check_multiple(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        multiple, threads = self.contract.block_multiple_of, shape.threads_per_block
+        if threads % multiple:
+            lower, upper = threads // multiple * multiple, -(-threads // multiple) * multiple
+            fits = f"{lower} or {upper}" if lower else f"{upper}"
+            raise self.broken("block_multiple_of", f"blocks of {threads} threads are no multiple of {multiple}", f"launch blocks of {fits} threads")
+
+    def _check_extent(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        contract = self.contract
+        extent = self.extent(scalars)
+        taken = contract.elements_of_block(shape.block)
+        for axis, text, elements, each, blocks in zip(AXES, contract.extent, extent, taken, shape.grid, strict=False):
+            reach, needed = blocks * each, max(1, -(-elements // each))
+            along = f" along {axis}" if len(extent) > 1 else ""
+            grid = f"{blocks:,} block{'s' if blocks != 1 else ''} of {each:,} element{'s' if each != 1 else ''}"
+            says = f"{text} = {elements:,}" if not text.isdecimal() else f"the {elements:,} elements"
+            if not contract.guard and reach != elements:
+                do = f"pass a multiple of {each:,} and as many blocks, or give the kernel a guard"
+                raise self.broken("guard", f"{grid}{along} are {reach:,}, {says}, and the kernel has no guard", do)
+            if axis not in contract.grid_stride and reach < elements:
+                has = f"{grid}{along} reach {reach:,} of {says}"
+                raise self.broken("extent", has, f"launch {needed:,} blocks{along}, rounded up{self._or_for_each()}")
+            if reach > _MOST_THREADS_OF_AN_INDEX and axis not in contract.grid_stride and self._has_32_bits(text):
+                has = f"{grid}{along} reach {reach:,}, and an index with the 32 bits of {text} ends at {_MOST_THREADS_OF_AN_INDEX:,}"
+                raise self.broken("extent", has, f"launch {needed:,} blocks{along}" if needed * each < reach else "let the kernel take 64 bits")
+
+    def _has_32_bits(self, text: str) -> bool:
+        position = self.positions.get(text)
+        return position is not None and self._parameters[position].size == 4 and not self._is_unsigned(position)
+
+    def _is_unsigned(self, position: int) -> bool:
+        dtype = self._parameters[position].value_dtype
+        return dtype is not None and dtype.kind == "u"
+
+    def _check_buffers(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        for name in self.contract.buffers:
+            array = self.argument(name, arguments)
+            wanted = self.elements(name, scalars)
+            if wanted is None or not isinstance(array, Array):
+                continue
+            needed = math.prod(wanted)
+            if array.size < needed:
+                texts = self.contract.extents.get(name, self.contract.extent)
+                said = " × ".join(f"{text} = {value:,}" if text != str(value) else f"{value:,}" for text, value in zip(texts, wanted, strict=True))
+                raise self.broken("extents", f"`{name}` has {array.size:,} elements, and needs {needed:,} ({said})", "pass an array of that size")
+
+    def _check_distinct(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        for group in self.contract.distinct:
+            for first, second in combinations(group, 2):
+                a, b = self.argument(first, arguments), self.argument(second, arguments)
+                if isinstance(a, Array) and isinstance(b, Array) and a.storage is not b.storage:
+                    continue  # two allocations: the usual case
+                common = first_common(*(ranges(_spans(argument)) for argument in (a, b)))
+                if common is not None:
+                    has = f"`{first}` and `{second}` have {common[1]:,} bytes in common"
+                    raise self.broken("distinct", has, "pass arrays that do not overlap")
+
+    def _check_shared(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
+        needed = self.shared(shape.block, scalars)
+        if shape.shared < needed:
+            has = f"blocks of {format_dim3(shape.block)} threads need {needed:,} bytes of dynamic shared memory, and the launch gives {shape.shared:,}"
+            raise self.broken("shared", has, f"pass shared={needed}{self._or_for_each()}")
+
+    def _or_for_each(self) -> str:
+        names = ", ".join(self.contract.extent)
+        return f", or by {self.kernel}.for_each({f'({names})' if len(self.contract.extent) > 1 else names})" if names else ""
+
+
+def _spans(argument: Any) -> list[tuple[int, int]]:
+    """The addresses under an argument; of a bare address one byte, since nobody knows how many."""
+    if isinstance(argument, Array):
+        return extent_of(argument) if argument.size else []
+    if isinstance(argument, Pointer) and argument.address:
+        return [(argument.address, argument.address + 1)]
+    return []
