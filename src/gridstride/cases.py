@@ -23,7 +23,7 @@ from gridstride.observers.metrics.nsight import nsight_counters
 from gridstride.report.model import CaseResult, Failure, Receipt
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import session
-from gridstride.runtime.device import LaunchShape
+from gridstride.runtime.device import Device, LaunchShape
 from gridstride.runtime.initial import DTYPES, Initial, typed
 from gridstride.runtime.module import Kernel, Module
 from gridstride.runtime.pointer import pointer
@@ -230,7 +230,7 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
                 case RawPointer(address):
                     arguments.append(pointer(address))
                 case Buffer():
-                    array = _upload(kernel, argument, names[position] if position < len(names) else None)
+                    array = upload(kernel.device, argument, names[position] if position < len(names) else None)
                     arrays.append(array)
                     arguments.append(array)
                     if argument.out:
@@ -258,9 +258,10 @@ def _run(request: LaunchRequest, kernel: Kernel, profile: bool) -> CaseResult:
             array.free()
 
 
-def _upload(kernel: Kernel, buffer: Buffer, name: str | None) -> Array:
+def upload(device: Device, buffer: Buffer, name: str | None) -> Array:
+    """A buffer in device memory, with what it holds before the launch."""
     values = buffer.initial.build(buffer.dtype, buffer.count)
-    array = kernel.device.empty(buffer.shape, buffer.dtype, name=name)
+    array = device.empty(buffer.shape, buffer.dtype, name=name)
     return array if values is None else array.copy_from(values.reshape(buffer.shape))
 
 

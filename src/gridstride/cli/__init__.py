@@ -44,6 +44,7 @@ COMMANDS = (
     Command("profile", "gridstride.cli.profile", "Launch with all counters: what is slow, on which line, and what to do."),
     Command("run", "gridstride.cli.run", "Run a numba.cuda script as it is, on the simulator or a GPU."),
     Command("launch", "gridstride.cli.launch", "Launch one kernel, or a file of cases."),
+    Command("prove", "gridstride.cli.prove", "Prove launch contracts for sizes around the borders of blocks: each output element one thread."),
     Command("compare", "gridstride.cli.compare", "The same launch on the simulator and on a GPU: outputs and counters side by side."),
     Command("compile", "gridstride.cli.compile", "Compile CUDA C++ to PTX and show what each kernel needs."),
     Command("plan", "gridstride.cli.plan", "Launch arithmetic: blocks, idle threads, occupancy, waves."),

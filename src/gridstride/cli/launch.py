@@ -20,7 +20,8 @@ from gridstride.cli.checking import (
     SuppressOption,
     WriteBaselineOption,
 )
-from gridstride.errors import GridstrideError
+from gridstride.errors import GridstrideError, UsageError
+from gridstride.observers.checks import double_write
 from gridstride.report import findings_text
 from gridstride.report import text as text_report
 from gridstride.report.model import RunResult
@@ -37,6 +38,7 @@ def command(
     shared: running.SharedOption = "0",
     cooperative: running.CooperativeOption = False,
     cluster: running.ClusterOption = None,
+    covers: running.CoversOption = None,
     cases: running.CasesOption = None,
     only: running.OnlyOption = None,
     include: running.IncludeOption = None,
@@ -67,7 +69,11 @@ def command(
         running.require_writable(json, save, trace)
         looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
         target = open_device(device, seed=seed, threads=threads, budget=budget, lockstep=lockstep)
-        what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster)
+        what = running.WhatToRun(
+            source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster, covers or ()
+        )
+        if covers and (looking.request is None or double_write.CHECK.kind not in looking.request.kinds):
+            raise UsageError(f"--covers {covers[0]} is what the check double-write looks at: add --checks double-write, or use gridstride check")
         with running.traced(trace):
             run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from gridstride.report import files, findings_text
 from gridstride.report import json as json_report
 from gridstride.report.model import CaseResult, Failure, RunResult
 from gridstride.report.source_lines import SourceLines
+from gridstride.runtime.contracts.contract import Contract
 from gridstride.runtime.device import Device
 from gridstride.runtime.expressions import Number, evaluate_count
 from gridstride.runtime.module import Kernel, Module
@@ -61,6 +62,9 @@ ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Pro
 BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
 CooperativeOption = Annotated[bool, typer.Option("--cooperative", help="A cooperative launch: all blocks are resident, so that grid.sync() works.")]
 ClusterOption = Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="Blocks a cluster; left out: as the kernel was compiled for.")]
+CoversOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="An output of which each element is written by exactly one thread (double-write). Repeat for more.")
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE.json", help="Write when copies and kernels run, by the device's model, for ui.perfetto.dev.")
@@ -84,22 +88,24 @@ class WhatToRun:
     define: Sequence[str] = ()
     cooperative: bool = False
     cluster: str | None = None
+    covers: Sequence[str] = ()
 
     def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
         """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
         if self.cases is not None:
-            return _run_file(target, lambda: self._load(target), self._of_file(), profile, checks)
-        return _run_single(target, lambda: self._load(target), self, profile, checks)
+            return _run_file(target, lambda: self.load(target), self._of_file(), profile, checks)
+        return _run_single(target, lambda: self.load(target), self, profile, checks)
 
     def launches(self, target: Device) -> tuple[Module | PythonModule, list[LaunchRequest]]:
         """The module and the launches, nothing run yet. Raises what loading raises, and UsageError for wrong options and files."""
         if self.cases is not None:
             requests = self._of_file()
-            return self._load(target), requests
-        module = self._load(target)
+            return self.load(target), requests
+        module = self.load(target)
         return module, [_single_request(module[_named(self, module)], self)]
 
-    def _load(self, target: Device) -> Module | PythonModule:
+    def load(self, target: Device) -> Module | PythonModule:
+        """The module that the source is. Raises what loading raises."""
         if python_reference(self.source) is not None:
             _refuse_for_python(self)
             return PythonModule(target, self.source)
@@ -123,6 +129,7 @@ def _refuse_with_cases(what: WhatToRun) -> None:
         "--shared": None if what.shared == "0" else what.shared,
         "--cooperative": what.cooperative,
         "--cluster": what.cluster,
+        "--covers": what.covers,
     }
     extra = [name for name, value in given.items() if value]
     if extra:
@@ -156,6 +163,8 @@ def _run_single(
     try:
         module = load()
         kernel = module[name := _named(what, module)]
+        if what.covers:
+            kernel = _covering(module, kernel, name, what.covers)
     except UsageError:
         raise
     except GridstrideError as error:
@@ -163,6 +172,18 @@ def _run_single(
     request = _single_request(kernel, what)
     from_here = module if isinstance(kernel, PythonKernel) else kernel.module
     return RunResult(target.name, tuple(run_cases([request], from_here, profile=profile, checks=checks)))
+
+
+def _covering(module: Module | PythonModule, kernel: Kernel | PythonKernel, name: str, covers: Sequence[str]) -> Kernel | PythonKernel:
+    """The kernel under its contract, if it has one, and the promise that each element of these outputs is written by exactly one thread."""
+    names = tuple(dict.fromkeys(word.strip() for text in covers for word in text.split(",")))
+    known = kernel.contract or Contract()
+    rest = tuple(other for other in known.writes_once if other not in names)
+    contract = replace(known, covers=tuple(dict.fromkeys((*known.covers, *names))), writes_once=rest)
+    kernel.with_contract(contract)  # which says in a sentence what the kernel has not
+    if isinstance(kernel, PythonKernel):
+        return module.declare({name: contract})[name]
+    return kernel.module.declare({kernel.entry: contract})[kernel.entry]
 
 
 def _named(what: WhatToRun, module: Module | PythonModule | None) -> str:
@@ -236,7 +257,7 @@ def _require_types(kernel: Kernel, given: Sequence[Argument]) -> None:
 
 def complain(run: RunResult, errors: Console, source: Path, *, named: bool) -> None:
     """What was found and what went wrong, on standard error; `named` says which case each line is about."""
-    sources = SourceLines(source.parent, {findings_text.PTX: _text_of(source)} if source.suffix == ".ptx" else None)
+    sources = SourceLines(source.parent, ptx_text(source))
     for case in run.cases:
         about = f"{case.name}: " if named else ""
         for found in case.findings:
@@ -246,11 +267,14 @@ def complain(run: RunResult, errors: Console, source: Path, *, named: bool) -> N
             errors.print(Text(f"gridstride: {about}{case.failure.message}"))
 
 
-def _text_of(source: Path) -> str:
+def ptx_text(source: Path) -> dict[str, str] | None:
+    """The text of a source that is PTX, for findings that have no other lines."""
+    if source.suffix != ".ptx":
+        return None
     try:
-        return source.read_text(encoding="utf-8", errors="replace")
+        return {findings_text.PTX: source.read_text(encoding="utf-8", errors="replace")}
     except OSError:
-        return ""
+        return {findings_text.PTX: ""}
 
 
 @contextmanager

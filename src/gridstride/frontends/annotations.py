@@ -16,7 +16,7 @@ from gridstride.frontends.names import demangle
 from gridstride.frontends.ptx_file import entry_places
 from gridstride.frontends.signatures import kernel_places
 
-_NOTE = re.compile(r"^[ \t]*(?://+|/\*+|\*)[ \t]*gridstride:[ \t]*contract\b[ \t]*(.*?)(?:\*/)?[ \t]*$", re.MULTILINE)
+_NOTE = re.compile(r"^[ \t]*(?://+|/\*+|\*)[ \t]*gridstride:[ \t]*contract\b[ \t]*(.*?)[ \t]*(?:\*/.*)?$", re.MULTILINE)
 _MARK = "gridstride: contract"
 
 
@@ -47,7 +47,7 @@ def contract_notes(texts: Iterable[tuple[str, str]], *, ptx: bool) -> tuple[Note
         joined: dict[object, Note] = {}
         for match in _NOTE.finditer(text):
             where = f"{name}:{text.count(chr(10), 0, match.start()) + 1}"
-            note = _note(match[1], match.end(), places, where)
+            note = _note(match[1], match.end(1), places, where)
             key = note.patterns or note.path
             kept = joined.get(key)
             joined[key] = note if kept is None else Note(kept.patterns, kept.path, f"{kept.clauses} {note.clauses}", kept.where)

@@ -17,7 +17,7 @@ from gridstride.frontends import nvrtc
 from gridstride.frontends.diagnostics import Diagnostic, compile_error, explained, outside, parse_log
 from gridstride.frontends.host_code import DeviceCode, device_code
 from gridstride.frontends.host_headers import HOST_ONLY, empty_headers
-from gridstride.frontends.includes import Inclusions, inclusions
+from gridstride.frontends.includes import Inclusions, include_folder, inclusions
 from gridstride.frontends.names import normalised
 from gridstride.frontends.resources import ResourceReport, Resources, parse_assembler_log
 
@@ -186,7 +186,7 @@ class _Unit:
 
     @cached_property
     def included(self) -> Inclusions:
-        return inclusions(self.text, self.source_folder, self.options.include_dirs)
+        return inclusions(self.text, self.source_folder, (*self.options.include_dirs, include_folder()))
 
     @cached_property
     def device(self) -> DeviceCode:
@@ -224,7 +224,7 @@ class _Unit:
         command += [f"-I{folder}" for folder in options.include_dirs]
         if self.source_folder is not None:
             command.append(f"-I{self.source_folder.absolute()}")
-        command += [f"-I{_STAND_INS}", "--pre-include=nvcc_implicit.h", f"--pre-include={_DEFINES_HEADER}"]
+        command += [f"-I{include_folder()}", f"-I{_STAND_INS}", "--pre-include=nvcc_implicit.h", f"--pre-include={_DEFINES_HEADER}"]
         if sys.platform == "linux" and not any(o.lstrip("-").startswith("device-int128") for o in options.options):
             command.append("--device-int128")  # as nvcc with a host compiler that has __int128
         if options.line_info:

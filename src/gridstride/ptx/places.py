@@ -9,7 +9,7 @@ from gridstride.ptx.nodes import SourceLocation
 
 # The toolkit's own headers, by path or by name: a shuffle or an atomic is a function there, inlined into the user's line.
 _TOOLKIT = re.compile(
-    r"(^|/)(nvrtc-headers[^/]*|gridstride/frontends/headers|crt|cuda/std|cuda/__\w+|cub|thrust|nv|cooperative_groups)/"
+    r"(^|/)(nvrtc-headers[^/]*|gridstride/frontends/headers|gridstride/include/gridstride|crt|cuda/std|cuda/__\w+|cub|thrust|nv|cooperative_groups)/"
     r"|(^|/)(sm_\d+_\w+|device_atomic_functions|device_functions|device_double_functions|math_functions|cooperative_groups|cuda_fp\d+|cuda_bf16"
     r"|texture_\w*functions|surface_\w*functions|vector_functions|mma|cuda_pipeline\w*|cuda_awbarrier\w*|common_functions|__nv_nvrtc_builtin_header)\.(h|hpp)$"
 )

@@ -223,6 +223,7 @@ class ForEach(Configured):
     def __init__(self, kernel: Kernel, extent: Any, block: Any) -> None:
         if kernel.bound is None:
             raise UsageError(f"{kernel.name} has no contract, so for_each cannot tell its grid; give it one (docs/contracts.md), or write {kernel.name}[grid, block](…)")
+        self._of = kernel
         self._extent = None if extent is None else asked_extent(kernel.bound, extent)
         super().__init__(kernel, (1, 1, 1), block_for_each(kernel, None if block is None else as_dim3(block, "block")))
 
@@ -237,13 +238,12 @@ class ForEach(Configured):
         self, arguments: Sequence[Any], caller: FrameType | None = None, *, shared: int | None = None, cooperative: bool = False, cluster: Any = None
     ) -> Launch:
         grid, block, needed = self.dimensions(arguments)
-        configured = Configured(self._kernel, grid, block)
+        configured = Configured(self._of, grid, block)
         return configured.command(arguments, caller, shared=needed if shared is None else shared, cooperative=cooperative, cluster=cluster)
-
 
     def dimensions(self, arguments: Sequence[Any]) -> tuple[Dim3, Dim3, int]:
         """Grid, block and dynamic shared memory for these arguments."""
-        grid, shared = grid_for_each(self._kernel, self._extent, self._block, self._kernel.flat(arguments))
+        grid, shared = grid_for_each(self._of, self._extent, self._block, self._of.flat(arguments))
         return grid, self._block, shared
 
 
@@ -306,6 +306,7 @@ class Module(ABC):
             if name.partition("<")[0].strip() not in templates:
                 self.source.names.entry(name)
         self._declared |= contracts
+        self._kernels.clear()  # they are made anew, with their contracts
         return self
 
     def _contract_of(self, entry: str) -> Contract | None:

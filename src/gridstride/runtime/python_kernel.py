@@ -141,13 +141,14 @@ class PythonForEach:
 
     def __call__(self, *arguments: Any, stream: Stream | None = None, shared: int | None = None, cooperative: bool = False) -> None:
         """As `kernel[grid, block](…)`. shared: more than the contract needs."""
-        self._configured(arguments)(*arguments, stream=stream, shared=shared, cooperative=cooperative)
+        grid, block, needed = self._dimensions(arguments)
+        configured = PythonConfigured(self._python, grid, block, None, needed)
+        configured(*arguments, stream=stream, shared=shared, cooperative=cooperative)
 
     def command(self, arguments: Sequence[Any], caller: FrameType | None = None, **options: Any) -> Launch:
         """The launch as data, for a stream or a graph."""
-        return self._configured(arguments).command(arguments, caller, **options)
+        grid, block, shared = self._dimensions(arguments)
+        return PythonConfigured(self._python, grid, block, None, shared).command(arguments, caller, **{"shared": shared, **options})
 
-    def _configured(self, arguments: Sequence[Any]) -> PythonConfigured:
-        kernel = self._python.specialize(*arguments)
-        grid, block, shared = kernel.for_each(self._extent, block=self._block).dimensions(arguments)
-        return PythonConfigured(self._python, grid, block, None, shared)
+    def _dimensions(self, arguments: Sequence[Any]) -> tuple[Dim3, Dim3, int]:
+        return self._python.specialize(*arguments).for_each(self._extent, block=self._block).dimensions(arguments)

@@ -12,6 +12,7 @@ from gridstride.errors import UsageError
 from gridstride.frontends.numba_cuda import address_type, array_type, fitting, type_of
 from gridstride.frontends.python_function import PythonFunction
 from gridstride.frontends.python_module import find_function, kernel_names, load_functions, python_reference
+from gridstride.runtime.contracts.contract import Contract
 from gridstride.runtime.device import Device
 from gridstride.runtime.module import Kernel
 from gridstride.runtime.python_kernel import PythonKernel
@@ -40,6 +41,12 @@ class PythonModule:
             self._kernels[name] = PythonKernel(self.device, find_function(self._names, name, self.file))
         return self._kernels[name]
 
+    def declare(self, contracts: Mapping[str, Contract]) -> PythonModule:
+        """Give kernels contracts by their names, in place of those of their decorators."""
+        for name, contract in contracts.items():
+            self._kernels[name] = self[name].with_contract(contract)
+        return self
+
     def __iter__(self) -> Any:
         return iter(kernel_names(self._names))
 
@@ -51,7 +58,7 @@ class PythonModule:
         """The kernel of a launch, compiled for its arguments, in memory of its own."""
         python = self[request.kernel]
         kernel = python.for_types(fitting(python.function, request_types(python.function, request.arguments)))
-        return kernel.module.fresh()[kernel.entry]
+        return kernel.module.fresh()[kernel.entry].with_contract(python.contract)
 
 
 def request_types(function: PythonFunction, arguments: Sequence[Argument]) -> tuple[Any, ...]:

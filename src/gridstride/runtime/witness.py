@@ -106,7 +106,8 @@ class Witness:
         """A launch ended as it should."""
         if not is_checking():
             return
-        self._record(launch, outcome.findings, self._of_outputs(launch, outcome))
+        self._record(launch, outcome.findings, [])
+        record(self._of_outputs(launch, outcome), source_lines(launch.kernel.module.source).line)
         launched(launch.shape.threads, outcome.receipt)
         self._last_use |= dict.fromkeys(launch.names, launch)
         if "malloc" in launch.program.module.functions:

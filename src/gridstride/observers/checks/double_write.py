@@ -53,11 +53,12 @@ def left_out(
     where = f"`{buffer}`[{first:,}]"
     if len(shape) > 1:
         where += f" ({', '.join(str(int(k)) for k in np.unravel_index(first, shape))})"
-    message = f"no thread writes {where}, " + (
-        f"one of {total:,} elements" if count == 1 else f"the first of {count:,} among {total:,} elements that are left out"
-    )
+    if count == total:
+        message = f"no thread writes {where}" + (", its only element" if total == 1 else f" or any other of its {total:,} elements")
+    else:
+        message = f"no thread writes {where}" + (f" of {total:,} elements" if count == 1 else f", the first of {count:,} elements left out of {total:,}")
     advice = "let the threads reach every element: round the number of blocks up, and look at the guard and the index"
-    return Finding(CHECK.code, CHECK.kind, "error", message, advice, kernel, space="global", buffer=buffer, index=first, address=address, count=count)
+    return Finding(CHECK.code, CHECK.kind, "error", message, advice, kernel, space="global", buffer=buffer, index=first, address=address)
 
 
 def outside(kernel: str, buffer: str, index: int | None, total: int, count: int, address: int, site: Site) -> Finding:
@@ -67,7 +68,7 @@ def outside(kernel: str, buffer: str, index: int | None, total: int, count: int,
     seen = place(site)
     message = f"a thread writes {where}, outside of the {total:,} elements of the contract{more}{f' ({seen})' if seen else ''}"
     advice = "let the guard hold back threads beyond the extent, or say in the contract how many elements there are"
-    return Finding(CHECK.code, CHECK.kind, "error", message, advice, kernel, site, space="global", buffer=buffer, index=index, address=address, count=count)
+    return Finding(CHECK.code, CHECK.kind, "error", message, advice, kernel, site, space="global", buffer=buffer, index=index, address=address)
 
 
 CHECK = Check("GS503", "double-write", ("error",), __doc__ or "", native=True, declared=True, tell=tell)

@@ -72,4 +72,4 @@ def _cause(found: Finding) -> object:
     sides = (found.site,) if found.kind == "warp-mask" else (found.site, found.other)  # there the operation is the cause, wherever its lanes are
     lines = frozenset((site.file, site.line) if site.line else (None, site.ptx_line) for site in sides if site is not None)
     placeless = found.message if not any(line for _, line in lines) else None
-    return (found.code, found.kernel, lines, found.space, found.buffer, placeless)
+    return (found.code, found.kernel, lines, found.other is None, found.space, found.buffer, placeless)

@@ -37,7 +37,9 @@ class BoundContract:
 
     def __init__(self, contract: Contract, kernel: Kernel) -> None:
         self.contract, self.kernel = contract, kernel.name
-        self.positions = {name: p.position for p in reversed(kernel.parameters) for name in (p.ptx_name, p.name)}
+        by_place = {f"p{p.position}": p.position for p in kernel.parameters}
+        self.positions = by_place | {name: p.position for p in reversed(kernel.parameters) for name in (p.ptx_name, p.name)}
+        """Of parameters by the names of the source, of the PTX, and p0, p1 …"""
         self._parameters = kernel.parameters
         for name in contract.buffers:
             self._require_buffer(name)
@@ -76,13 +78,13 @@ class BoundContract:
         return given.mapped if isinstance(given, HostArray) else given
 
     def scalars(self, arguments: Sequence[Any]) -> dict[str, Number]:
-        """The numbers among the arguments, by all names of their parameters."""
+        """The numbers among the arguments, by all names of their parameters (a name that is also some p0, p1 … is meant as the name)."""
         found: dict[str, Number] = {}
         for parameter, value in zip(self._parameters, arguments, strict=True):
             if isinstance(value, np.generic):
                 value = value.item()
             if isinstance(value, int | float):
-                found[parameter.name] = found[parameter.ptx_name] = value
+                found |= dict.fromkeys((f"p{parameter.position}", parameter.ptx_name, parameter.name), value)
         return found
 
     def _number(self, text: str, scalars: Mapping[str, Number], clause: str) -> int:
@@ -166,17 +168,17 @@ class BoundContract:
         for axis, text, elements, each, blocks in zip(AXES, contract.extent, extent, taken, shape.grid, strict=False):
             reach, needed = blocks * each, max(1, -(-elements // each))
             along = f" along {axis}" if len(extent) > 1 else ""
-            grid = f"{blocks:,} block{'s' if blocks != 1 else ''} of {each:,} element{'s' if each != 1 else ''}"
+            grid = f"{_count(blocks, 'block')} of {_count(each, 'element')}"
             says = f"{text} = {elements:,}" if not text.isdecimal() else f"the {elements:,} elements"
             if not contract.guard and reach != elements:
                 do = f"pass a multiple of {each:,} and as many blocks, or give the kernel a guard"
                 raise self.broken("guard", f"{grid}{along} are {reach:,}, {says}, and the kernel has no guard", do)
             if axis not in contract.grid_stride and reach < elements:
                 has = f"{grid}{along} reach {reach:,} of {says}"
-                raise self.broken("extent", has, f"launch {needed:,} blocks{along}, rounded up{self._or_for_each()}")
+                raise self.broken("extent", has, f"launch {_count(needed, 'block')}{along}, rounded up{self._or_for_each()}")
             if reach > _MOST_THREADS_OF_AN_INDEX and axis not in contract.grid_stride and self._has_32_bits(text):
                 has = f"{grid}{along} reach {reach:,}, and an index with the 32 bits of {text} ends at {_MOST_THREADS_OF_AN_INDEX:,}"
-                raise self.broken("extent", has, f"launch {needed:,} blocks{along}" if needed * each < reach else "let the kernel take 64 bits")
+                raise self.broken("extent", has, f"launch {_count(needed, 'block')}{along}" if needed * each < reach else "let the kernel take 64 bits")
 
     def _has_32_bits(self, text: str) -> bool:
         position = self.positions.get(text)
@@ -206,7 +208,7 @@ class BoundContract:
                     continue  # two allocations: the usual case
                 common = first_common(*(ranges(_spans(argument)) for argument in (a, b)))
                 if common is not None:
-                    has = f"`{first}` and `{second}` have {common[1]:,} bytes in common"
+                    has = f"`{first}` and `{second}` have {_count(common[1], 'byte')} in common"
                     raise self.broken("distinct", has, "pass arrays that do not overlap")
 
     def _check_shared(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
@@ -218,6 +220,10 @@ class BoundContract:
     def _or_for_each(self) -> str:
         names = ", ".join(self.contract.extent)
         return f", or by {self.kernel}.for_each({f'({names})' if len(self.contract.extent) > 1 else names})" if names else ""
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _spans(argument: Any) -> list[tuple[int, int]]:

@@ -46,7 +46,7 @@ class Output:
         return Covered(min(low for low, _ in spans), max(high for _, high in spans), unit)
 
     def findings(self, kernel: str, writers: Writers, scene: Scene, name: str) -> list[Finding]:
-        """What is wrong with who wrote what. Two threads at one element were found as it happened."""
+        """What is wrong with who wrote what; two threads at one element were found as it happened."""
         watched = self.watched
         units = self._units(watched)
         written = writers.blocks >= 0
@@ -54,7 +54,8 @@ class Output:
         if self.complete:
             left_out = self.inside & ~written[units].all(axis=1)
             if left_out.any():
-                found.append(double_write.left_out(kernel, name, left_out, self.inside, self.array.shape, self.array.address))
+                address = watched.low + int(units[np.argmax(left_out), 0]) * watched.unit
+                found.append(double_write.left_out(kernel, name, left_out, self.inside, self.array.shape, address))
         allowed = np.zeros(len(written), np.bool_)
         allowed[units[self.inside]] = True
         outside = np.flatnonzero(written & ~allowed)

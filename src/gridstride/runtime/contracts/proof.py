@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gridstride.errors import KernelFault, UsageError
 from gridstride.findings import Dim3, Finding
 from gridstride.machine.limits import AXES, as_dim3, format_dim3
+from gridstride.observers.checks import CHECKS
 from gridstride.observers.checks.tell import fold
 from gridstride.runtime.array import Array
 from gridstride.runtime.checking import session
@@ -97,7 +98,7 @@ class Proof:
     def __str__(self) -> str:
         sizes = [self._short(extent) for extent in self.sizes]
         shown = sizes if len(sizes) <= _SIZES_SHOWN else [*sizes[: _SIZES_SHOWN - 2], "…", sizes[-1]]
-        runs = f"{len(sizes)} size{'' if len(sizes) == 1 else 's'} ({', '.join(shown)}), {len(self.launches)} launches"
+        runs = f"{len(sizes)} size{'' if len(sizes) == 1 else 's'} ({', '.join(shown)}), {len(self.launches)} launch{'' if len(self.launches) == 1 else 'es'}"
         if self.counterexample is not None:
             failed, found = self.counterexample.launch, self.counterexample.finding
             before = f"\n{runs} before it had no error" if sizes else ""
@@ -118,7 +119,6 @@ class Proof:
         """The proof as data for programs."""
         failed = self.counterexample
         return {
-            "schema": 1,
             "kernel": self.kernel,
             "device": self.device,
             "status": "proved" if self.passed else "counterexample",
@@ -169,20 +169,25 @@ def prove(
     make = arguments or _maker(bound, own, values or {})
     done: list[ProvenLaunch] = []
     warnings: list[Finding] = []
-    checks: dict[str, None] = {}
+    checks: set[str] = set()
     for extent, block in _cases(contract, _blocks(kernel, contract, blocks), extra, boundaries):
         step(" × ".join(map(str, extent)))
         for grid in _grids(contract, extent, block):
             launch, found, looked_at = _run(own, module.device, make, extent, grid, block)
-            checks |= dict.fromkeys(looked_at)
+            checks |= set(looked_at)
             error = next((one for one in found if one.severity == "error"), None)
             warnings += [one for one in found if one.severity == "warning"]
             if error is not None:
-                return Proof(kernel.name, contract, module.device.name, tuple(done), Counterexample(launch, error), tuple(checks), tuple(fold(warnings)))
+                return Proof(kernel.name, contract, module.device.name, tuple(done), Counterexample(launch, error), _in_order(checks), tuple(fold(warnings)))
             done.append(launch)
     if not done:
         raise UsageError(f"no size was given to prove {kernel.name} for")
-    return Proof(kernel.name, contract, module.device.name, tuple(done), None, tuple(checks), tuple(fold(warnings)))
+    return Proof(kernel.name, contract, module.device.name, tuple(done), None, _in_order(checks), tuple(fold(warnings)))
+
+
+def _in_order(kinds: set[str]) -> tuple[str, ...]:
+    """Kinds of findings as the manual has them."""
+    return tuple(check.kind for check in CHECKS if check.kind in kinds)
 
 
 def _simulated(kernel: Kernel) -> SimulatedModule:

@@ -13,7 +13,7 @@ class WrittenContracts:
     """Read when the source is loaded. Raises UsageError, with the line, for a contract that makes no sense."""
 
     def __init__(self, source: LoadedSource) -> None:
-        texts = [(source.name, source.text)]
+        texts = [(source.name, source.text)] if source.kind != "python" else []  # functions have theirs from a decorator
         if source.compiled is not None:
             texts += [(str(path), text) for path, text in source.compiled.files.items()]
         self._contracts = [(note, _parsed(note)) for note in contract_notes(texts, ptx=source.kind == "ptx")]
