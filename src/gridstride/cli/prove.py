@@ -93,7 +93,8 @@ def _chosen(module: Module | PythonModule, name: str | None, contract: str | Non
         return [kernel if contract is None else kernel.with_contract(parse_contract(contract))]
     if contract is not None:
         raise UsageError("--contract is about one kernel: say which")
-    found = [kernel for kernel in map(module.__getitem__, module) if kernel.contract is not None]
+    kernels: list[Kernel | PythonKernel] = [module[each] for each in module]
+    found = [each for each in kernels if each.contract is not None]
     if not found:
         raise UsageError(
             "no kernel of the source has a contract; write one above it, as in `// gridstride: contract extent=n block=256 covers=y` "

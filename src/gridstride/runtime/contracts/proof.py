@@ -6,6 +6,7 @@ What such a proof shows is what its runs showed: for these sizes and these argum
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -79,8 +80,8 @@ class Proof:
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
-        """The sizes that were run without an error."""
-        return tuple(dict.fromkeys(launch.extent for launch in self.launches))
+        """The sizes that were run without an error, the smallest first."""
+        return tuple(sorted({launch.extent for launch in self.launches}, key=lambda extent: (math.prod(extent), extent)))
 
     @property
     def covered(self) -> dict[str, int]:

@@ -35,7 +35,8 @@ def default_argument(bound: BoundContract, parameter: KernelParameter, scalars: 
     name = parameter.name
     for known in (name, parameter.ptx_name):
         if known in scalars:
-            return scalars[known]
+            # a parameter of 64 bits whose type nobody knows could be an address: this one is a number
+            return np.uint64(scalars[known]) if parameter.is_pointer is None else scalars[known]
     if parameter.is_pointer:
         return _buffer(bound, parameter, scalars, device)
     dtype = parameter.value_dtype
