@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from gridstride.errors import UsageError
 
@@ -37,6 +38,12 @@ _FUNCTIONS: dict[str, tuple[int | None, Callable[..., Number]]] = {
 _CONSTANTS: dict[str, Number] = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "true": 1, "false": 0}
 
 
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> ast.Expression:
+    """Contracts are evaluated again with each launch."""
+    return ast.parse(text.strip(), mode="eval")
+
+
 def evaluate(text: str, names: Mapping[str, Number]) -> Number:
     """The value of an arithmetic expression over numbers, `names`, min, max, ceil, floor, sqrt and cdiv.
 
@@ -45,8 +52,7 @@ def evaluate(text: str, names: Mapping[str, Number]) -> Number:
     if len(text) > _MAX_TEXT:
         raise UsageError(f"the expression is longer than {_MAX_TEXT} characters: {text[:40]}…")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        return _value(tree, names, text)
+        return _value(_parsed(text).body, names, text)
     except (SyntaxError, RecursionError, MemoryError):
         raise UsageError(f"{text!r} is not an arithmetic expression") from None
     except ZeroDivisionError:
@@ -68,7 +74,7 @@ def evaluate_count(text: str, names: Mapping[str, Number], what: str) -> int:
 def names_in(text: str) -> tuple[str, ...]:
     """The names that an expression takes from outside, in order. Raises UsageError where it is none."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = _parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(f"{text!r} is not an arithmetic expression") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,29 @@ _OF_THE_BLOCK = ("block", "block_x", "block_y", "block_z", "warps")
 _MOST_THREADS_OF_AN_INDEX = 2**31 - 1
 
 
+class Scalars(Mapping[str, Number]):
+    """The numbers among a launch's arguments, by all names of their parameters, read when they are asked for."""
+
+    __slots__ = ("_arguments", "_positions")
+
+    def __init__(self, positions: Mapping[str, int], arguments: Sequence[Any]) -> None:
+        self._positions, self._arguments = positions, arguments
+
+    def __getitem__(self, name: str) -> Number:
+        value = self._arguments[self._positions[name]]
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, int | float):
+            return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._positions if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class BoundContract:
     """A contract and the kernel it is about. Raises UsageError where the contract names what the kernel has not."""
 
@@ -47,6 +70,9 @@ class BoundContract:
             self._require_scalars(text, ())
         if isinstance(contract.shared, str):
             self._require_scalars(contract.shared, _OF_THE_BLOCK)
+        of_outputs = dict.fromkeys(contract.outputs, contract.extent) if contract.extent else {}
+        self._texts: dict[str, tuple[str, ...]] = {**of_outputs, **contract.extents}
+        self._pairs = [pair for group in contract.distinct for pair in combinations(group, 2)]
         self._checks = self._of_clauses()
 
     # ---- the declaration against the kernel ------------------------------------------------------------------------
@@ -77,26 +103,29 @@ class BoundContract:
         given = arguments[self.positions[name]]
         return given.mapped if isinstance(given, HostArray) else given
 
-    def scalars(self, arguments: Sequence[Any]) -> dict[str, Number]:
-        """The numbers among the arguments, by all names of their parameters (a name that is also some p0, p1 … is meant as the name)."""
-        found: dict[str, Number] = {}
-        for parameter, value in zip(self._parameters, arguments, strict=True):
-            if isinstance(value, np.generic):
-                value = value.item()
-            if isinstance(value, int | float):
-                found |= dict.fromkeys((f"p{parameter.position}", parameter.ptx_name, parameter.name), value)
-        return found
+    def scalars(self, arguments: Sequence[Any]) -> Scalars:
+        """The numbers among the arguments."""
+        return Scalars(self.positions, arguments)
 
     def _number(self, text: str, scalars: Mapping[str, Number], clause: str) -> int:
         try:
-            value = scalars[text] if text in scalars else evaluate(text, scalars)
-        except UsageError as error:
-            raise self.broken(clause, f"{text} has no value here: {error}", "pass a number for each scalar that the contract names") from None
+            value = scalars[text]
+        except KeyError:
+            value = self._value(text, scalars, clause)
         if isinstance(value, int) and value >= 0:
             return value
         if not math.isfinite(value) or value < 0 or value != int(value):
             raise self.broken(clause, f"{text} is {value}, which is no number of elements", "pass a whole number of at least 0")
         return int(value)
+
+    def _value(self, text: str, scalars: Mapping[str, Number], clause: str) -> Number:
+        """Of arithmetic."""
+        if text.isdecimal():
+            return int(text)
+        try:
+            return evaluate(text, scalars)
+        except UsageError as error:
+            raise self.broken(clause, f"{text} has no value here: {error}", "pass a number for each scalar that the contract names") from None
 
     def extent(self, scalars: Mapping[str, Number]) -> tuple[int, ...]:
         """The elements along each axis of the contract's extent."""
@@ -104,8 +133,7 @@ class BoundContract:
 
     def elements(self, name: str, scalars: Mapping[str, Number]) -> tuple[int, ...] | None:
         """The elements of a buffer, along each axis; None where the contract does not say how many."""
-        texts = self.contract.extents.get(name, self.contract.extent if name in self.contract.outputs else ())
-        return tuple(self._number(text, scalars, "extents") for text in texts) or None
+        return tuple(self._number(text, scalars, "extents") for text in self._texts.get(name, ())) or None
 
     def shared(self, block: Dim3, scalars: Mapping[str, Number]) -> int:
         """Bytes of dynamic shared memory that a block needs."""
@@ -130,7 +158,7 @@ class BoundContract:
 
     def require_kept(self, shape: LaunchShape, arguments: Sequence[Any]) -> None:
         """Raise ContractError for a launch that breaks a clause."""
-        scalars: dict[str, Number] = self.scalars(arguments)
+        scalars = self.scalars(arguments)
         for check in self._checks:
             check(shape, arguments, scalars)
 
@@ -141,7 +169,7 @@ class BoundContract:
             (contract.block is not None, self._check_block),
             (contract.block_multiple_of > 1 and contract.block is None, self._check_multiple),
             (bool(contract.extent), self._check_extent),
-            (bool(contract.extents or (contract.outputs and contract.extent)), self._check_buffers),
+            (bool(self._texts), self._check_buffers),
             (bool(contract.distinct), self._check_distinct),
             (contract.shared is not None, self._check_shared),
         )
@@ -166,17 +194,19 @@ class BoundContract:
         extent = self.extent(scalars)
         taken = contract.elements_of_block(shape.block)
         for axis, text, elements, each, blocks in zip(AXES, contract.extent, extent, taken, shape.grid, strict=False):
-            reach, needed = blocks * each, max(1, -(-elements // each))
-            along = f" along {axis}" if len(extent) > 1 else ""
+            reach, strided = blocks * each, axis in contract.grid_stride
+            if reach == elements or (contract.guard and (strided or elements <= reach <= _MOST_THREADS_OF_AN_INDEX)):
+                continue
+            along, needed = f" along {axis}" if len(extent) > 1 else "", max(1, -(-elements // each))
             grid = f"{_count(blocks, 'block')} of {_count(each, 'element')}"
             says = f"{text} = {elements:,}" if not text.isdecimal() else f"the {elements:,} elements"
-            if not contract.guard and reach != elements:
+            if not contract.guard:
                 do = f"pass a multiple of {each:,} and as many blocks, or give the kernel a guard"
                 raise self.broken("guard", f"{grid}{along} are {reach:,}, {says}, and the kernel has no guard", do)
-            if axis not in contract.grid_stride and reach < elements:
+            if reach < elements:
                 has = f"{grid}{along} reach {reach:,} of {says}"
                 raise self.broken("extent", has, f"launch {_count(needed, 'block')}{along}, rounded up{self._or_for_each()}")
-            if reach > _MOST_THREADS_OF_AN_INDEX and axis not in contract.grid_stride and self._has_32_bits(text):
+            if self._has_32_bits(text):
                 has = f"{grid}{along} reach {reach:,}, and an index with the 32 bits of {text} ends at {_MOST_THREADS_OF_AN_INDEX:,}"
                 raise self.broken("extent", has, f"launch {_count(needed, 'block')}{along}" if needed * each < reach else "let the kernel take 64 bits")
 
@@ -189,27 +219,25 @@ class BoundContract:
         return dtype is not None and dtype.kind == "u"
 
     def _check_buffers(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
-        for name in self.contract.buffers:
+        for name, texts in self._texts.items():
             array = self.argument(name, arguments)
-            wanted = self.elements(name, scalars)
-            if wanted is None or not isinstance(array, Array):
+            if not isinstance(array, Array):
                 continue
+            wanted = [self._number(text, scalars, "extents") for text in texts]
             needed = math.prod(wanted)
             if array.size < needed:
-                texts = self.contract.extents.get(name, self.contract.extent)
                 said = " × ".join(f"{text} = {value:,}" if text != str(value) else f"{value:,}" for text, value in zip(texts, wanted, strict=True))
                 raise self.broken("extents", f"`{name}` has {array.size:,} elements, and needs {needed:,} ({said})", "pass an array of that size")
 
     def _check_distinct(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
-        for group in self.contract.distinct:
-            for first, second in combinations(group, 2):
-                a, b = self.argument(first, arguments), self.argument(second, arguments)
-                if isinstance(a, Array) and isinstance(b, Array) and a.storage is not b.storage:
-                    continue  # two allocations: the usual case
-                common = first_common(*(ranges(_spans(argument)) for argument in (a, b)))
-                if common is not None:
-                    has = f"`{first}` and `{second}` have {_count(common[1], 'byte')} in common"
-                    raise self.broken("distinct", has, "pass arrays that do not overlap")
+        for first, second in self._pairs:
+            a, b = self.argument(first, arguments), self.argument(second, arguments)
+            if isinstance(a, Array) and isinstance(b, Array) and a.storage is not b.storage:
+                continue  # two allocations: the usual case
+            common = first_common(*(ranges(_spans(argument)) for argument in (a, b)))
+            if common is not None:
+                has = f"`{first}` and `{second}` have {_count(common[1], 'byte')} in common"
+                raise self.broken("distinct", has, "pass arrays that do not overlap")
 
     def _check_shared(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
         needed = self.shared(shape.block, scalars)
