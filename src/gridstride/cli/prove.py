@@ -110,6 +110,10 @@ def _size(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def _names_of(kernel: Kernel | PythonKernel) -> tuple[str, ...]:
+    return kernel.function.parameters if isinstance(kernel, PythonKernel) else tuple(p.name for p in kernel.parameters)
+
+
 @dataclass(frozen=True)
 class _Given:
     """What --arg says, by the parameters' names: the text as given, and what stands right of the `=`."""
@@ -130,7 +134,7 @@ class _Given:
             name, equals, value = text.partition("=")
             known = names.get(name.strip())
             if not equals or known is None:
-                raise UsageError(f"--arg {text}: write NAME=VALUE with a parameter of {kernel.name}: {', '.join(dict.fromkeys(names.values()))}")
+                raise UsageError(f"--arg {text}: write NAME=VALUE with a parameter of {kernel.name}: {', '.join(_names_of(kernel))}")
             if known in values:
                 raise UsageError(f"--arg {text}: the parameter {known!r} already has an argument")
             if known in extent:

@@ -68,8 +68,10 @@ class BoundContract:
             self._require_buffer(name)
         for text in (*contract.extent, *(text for texts in contract.extents.values() for text in texts)):
             self._require_scalars(text, ())
+        self._shared_scalars: tuple[str, ...] = ()
         if isinstance(contract.shared, str):
             self._require_scalars(contract.shared, _OF_THE_BLOCK)
+            self._shared_scalars = tuple(name for name in names_in(contract.shared) if name not in _OF_THE_BLOCK)
         of_outputs = dict.fromkeys(contract.outputs, contract.extent) if contract.extent else {}
         self._texts: dict[str, tuple[str, ...]] = {**of_outputs, **contract.extents}
         self._pairs = [pair for group in contract.distinct for pair in combinations(group, 2)]
@@ -141,8 +143,11 @@ class BoundContract:
         if wanted is None:
             return 0
         if isinstance(wanted, str):
+            if wanted.isdecimal():
+                return int(wanted)
             shape = Block(*block)
-            return self._number(wanted, {**scalars, **dict(zip(_OF_THE_BLOCK, (shape.threads, *block, shape.warps), strict=True))}, "shared")
+            names: dict[str, Number] = {name: scalars[name] for name in self._shared_scalars if name in scalars}
+            return self._number(wanted, names | dict(zip(_OF_THE_BLOCK, (shape.threads, *block, shape.warps), strict=True)), "shared")
         try:
             return shared_bytes(wanted(Block(*block)))
         except LaunchError as error:
