@@ -139,8 +139,7 @@ def test_wrong_covers(source: str, words: list[str], message: str) -> None:
 
 def test_a_launch_that_breaks_its_contract(source: str) -> None:
     status, _, err = run("launch", source, "copy", "--grid", "1", "--block", "32", "--arg", "n=5", "--arg", "x=f32[n]", "--arg", "y=f32[n]")
-    assert (status, err) == (
-        2,
+    assert status == 2 and err == (
         "gridstride: copy breaks its contract (block): it is launched with blocks of 32 threads, and the contract says 64; launch it with blocks of 64, or by "
-        "copy.for_each(n)\n",
+        "copy.for_each(n)\n"
     )

@@ -34,6 +34,7 @@ def device() -> gs.Device:
         ("extent=cdiv(n,2),m elements_per_thread=4,2", gs.Contract(extent=("cdiv(n,2)", "m"), elements_per_thread=(4, 2))),
         ("extent=n grid_stride", gs.Contract(extent="n", grid_stride=True)),
         ("extent=n unguarded block_multiple_of=32", gs.Contract(extent="n", guard=False, block_multiple_of=32)),
+        ("extent=n nonempty", gs.Contract(extent="n", nonempty=True)),
         ("covers=a,b writes_once=c distinct=a,b|b,c", gs.Contract(covers=("a", "b"), writes_once="c", distinct=(("a", "b"), ("b", "c")))),
         ("extents=x:n+2|bins:256|image:w,h shared=4*block", gs.Contract(extents={"x": "n+2", "bins": 256, "image": ("w", "h")}, shared="4*block")),
     ],

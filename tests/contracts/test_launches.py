@@ -120,6 +120,16 @@ def test_an_index_that_would_wrap(module: gs.Module, arrays: tuple[gs.Array, gs.
     )
 
 
+def test_nonempty(module: gs.Module, arrays: tuple[gs.Array, gs.Array]) -> None:
+    x, y = arrays
+    kernel = module["image"].with_contract(gs.Contract(extent=("width", "height"), nonempty=True))
+    assert refused(kernel, lambda k: k[(1, 1), (32, 8)](5, 0, x, y), y, "nonempty") == (
+        "image breaks its contract (nonempty): height is 0, and the kernel takes at least one element; leave this launch out"
+    )
+    kernel[(1, 5), (32, 8)](25, 40, x, y)
+    np.testing.assert_array_equal(y.numpy(), x.numpy())
+
+
 def test_elements_per_thread_and_tile(module: gs.Module, arrays: tuple[gs.Array, gs.Array]) -> None:
     x, y = arrays
     kernel = module["four"].with_contract(gs.Contract(extent="n", elements_per_thread=4))

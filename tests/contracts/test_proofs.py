@@ -61,6 +61,12 @@ TILE = """extern "C" __global__ void tile(int n, const float* x, float* y) {  //
     if (threadIdx.x >= 1 && threadIdx.x < 31 && i < n) y[i] = left + own + right;
 }"""
 
+LAST = """extern "C" __global__ void last(int n, const float* x, float* y) {  // threads beyond the end read the last element
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float value = ((const volatile float*)x)[min(i, n - 1)];
+    if (i < n) y[i] = value;
+}"""
+
 PROVED: list[tuple[str, str, dict[str, Any]]] = [
     (COPY, "extent=n", {}),
     (COPY, "extent=n block=64 covers=y", {}),
@@ -76,6 +82,7 @@ PROVED: list[tuple[str, str, dict[str, Any]]] = [
     (REVERSED, "extent=n shared=4*block covers=y", {"blocks": [64, 50]}),
     (INNER, "extent=n extents=x:n+2 block=64 covers=y", {"values": {"a": 3.0}}),
     (TILE, "extent=n tile=30 block=32 covers=y", {}),
+    (LAST, "extent=n nonempty block=32 covers=y", {}),
 ]
 
 
@@ -159,6 +166,7 @@ MUTANTS: list[tuple[str, str, str, str, str, str, str]] = [
     (REVERSED, "extent=n shared=4*block covers=y block=64", "__syncthreads();", "", "race-shared", "barrier between them", ""),
     (REVERSED, "extent=n shared=2*block covers=y block=64", "i < n", "i < n", "out-of-bounds", "at shared offset 128, but the block has 128 bytes", "n = 33"),
     (INNER, "extent=n block=64 covers=y", "x[i + 2]", "x[i + 2]", "out-of-bounds", "reads 4 bytes at `x`[2], outside its 1 elements", "n = 1"),
+    (LAST, "extent=n block=32 covers=y", "n - 1", "n - 1", "out-of-bounds", "at `x`[-1]", "n = 0"),
     (TILE, "extent=n tile=30 block=32 covers=y", "< 31", "< 32", "double-write", "both write `y`[30]", "n = 31"),
 ]  # fmt: skip
 

@@ -63,6 +63,10 @@ template <typename Sample, int CHANNELS> __device__ void grey(const Sample *samp
     extern "C" __global__ void __launch_bounds__(128) NAME(const SAMPLE *samples, float *out, int width, int height) {                \
         grey<SAMPLE, CHANNELS>(samples, out, width, height);                                                                          \
     }
+// p0 is samples, p1 out, p2 width, p3 height. Pixels are taken as one row.
+// gridstride: contract kernel=grey_u8_1,grey_u16_1 extent=p2*p3 block=128 elements_per_thread=4 grid_stride covers=p1 extents=p0:p2*p3 distinct=p0,p1
+// gridstride: contract kernel=grey_u8_3,grey_u16_3 extent=p2*p3 block=128 elements_per_thread=4 grid_stride covers=p1 extents=p0:3*p2*p3 distinct=p0,p1
+// gridstride: contract kernel=grey_u8_4,grey_u16_4 extent=p2*p3 block=128 elements_per_thread=4 grid_stride covers=p1 extents=p0:4*p2*p3 distinct=p0,p1
 GREY_KERNEL(grey_u8_1, u8, 1)
 GREY_KERNEL(grey_u8_3, u8, 3)
 GREY_KERNEL(grey_u8_4, u8, 4)
@@ -92,16 +96,19 @@ __device__ float found(const View &image, int y, int x) {
     return BORDER == BORDER_CONSTANT && (row < 0 || column < 0) ? BORDER_VALUE : image(row, column);
 }
 
+// gridstride: contract extent=width,height block=128 tile=512,1 grid_stride=y nonempty covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void __launch_bounds__(128) blur_rows(const float *in, float *out, int width, int height) {
     View image(in, height, width);
     each_pixel(out, width, height, [&](int y, int x) { return weighted([&](int k) { return found(image, y, x + k); }); });
 }
 
+// gridstride: contract extent=width,height block=128 tile=512,1 grid_stride=y nonempty covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void __launch_bounds__(128) blur_columns(const float *in, float *out, int width, int height) {
     View image(in, height, width);
     each_pixel(out, width, height, [&](int y, int x) { return weighted([&](int k) { return found(image, y + k, x); }); });
 }
 
+// gridstride: contract extent=width,height block=128 tile=512,1 grid_stride=y nonempty covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void __launch_bounds__(128) sobel(const float *in, float *out, int width, int height) {
     View image(in, height, width);
     each_pixel(out, width, height, [&](int y, int x) {
@@ -117,6 +124,8 @@ extern "C" __global__ void __launch_bounds__(128) sobel(const float *in, float *
 // ---------------------------------------------------------------------------------------------------------------- histogram
 
 // Blocks of 256 threads, one for each bin; four pixels a thread.
+// gridstride: contract extent=pixels block=256 elements_per_thread=4 grid_stride covers=edges
+// gridstride: contract extents=magnitude:pixels|histogram:256 distinct=magnitude,edges,histogram
 extern "C" __global__ void __launch_bounds__(256) edges_and_histogram(const float *magnitude, u8 *edges, u32 *histogram, u32 pixels) {
     constexpr int BINS = 256, TILE = BINS * ITEMS;
     typedef cub::BlockLoad<float, BINS, ITEMS, cub::BLOCK_LOAD_WARP_TRANSPOSE> Load;

@@ -7,6 +7,9 @@
 //
 // Arithmetic, borders and the constants of the blur are in pixels.cuh.
 //
+// Contracts. The lines `gridstride: contract` say what each kernel needs of a launch; every launch is held against them, and the tests prove
+// that each pixel of an output has its one thread, for images around the borders of blocks (docs/contracts.md).
+//
 // Sizes. The host refuses images of more than 2^28 pixels, so a 32-bit index reaches every sample (4 * 2^28 of them fit).
 
 #include "output.cuh"
@@ -58,6 +61,10 @@ __device__ void grey(const Sample *samples, float *out, int width, int height) {
     extern "C" __global__ void NAME(const SAMPLE *samples, float *out, int width, int height) {             \
         grey<SAMPLE, CHANNELS>(samples, out, width, height);                                                \
     }
+// The parameters of kernels that a macro makes have no names there: p0 is samples, p1 out, p2 width, p3 height.
+// gridstride: contract kernel=grey_u8_1,grey_u16_1 extent=p2,p3 block=32,8 grid_stride=y covers=p1 extents=p0:p2,p3 distinct=p0,p1
+// gridstride: contract kernel=grey_u8_3,grey_u16_3 extent=p2,p3 block=32,8 grid_stride=y covers=p1 extents=p0:3*p2,p3 distinct=p0,p1
+// gridstride: contract kernel=grey_u8_4,grey_u16_4 extent=p2,p3 block=32,8 grid_stride=y covers=p1 extents=p0:4*p2,p3 distinct=p0,p1
 GREY_KERNEL(grey_u8_1, u8, 1)
 GREY_KERNEL(grey_u8_3, u8, 3)
 GREY_KERNEL(grey_u8_4, u8, 4)
@@ -67,6 +74,7 @@ GREY_KERNEL(grey_u16_4, u16, 4)
 
 // ---------------------------------------------------------------------------------------------------------------- blur
 
+// gridstride: contract extent=width,height block=32,8 grid_stride=y covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void blur_rows(const float *in, float *out, int width, int height) {
     int x = column();
     if (x >= width) // no pixel for this thread
@@ -84,6 +92,7 @@ extern "C" __global__ void blur_rows(const float *in, float *out, int width, int
     }
 }
 
+// gridstride: contract extent=width,height block=32,8 grid_stride=y covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void blur_columns(const float *in, float *out, int width, int height) {
     int x = column();
     if (x >= width) // no pixel for this thread
@@ -101,6 +110,7 @@ extern "C" __global__ void blur_columns(const float *in, float *out, int width, 
 
 // ---------------------------------------------------------------------------------------------------------------- Sobel
 
+// gridstride: contract extent=width,height block=32,8 grid_stride=y covers=out extents=in:width,height distinct=in,out
 extern "C" __global__ void sobel(const float *in, float *out, int width, int height) {
     int x = column();
     if (x >= width) // no pixel for this thread
@@ -122,6 +132,8 @@ extern "C" __global__ void sobel(const float *in, float *out, int width, int hei
 // ---------------------------------------------------------------------------------------------------------------- histogram
 
 // One-dimensional: the position in the image does not matter to a histogram. Blocks of 256 threads, one for each bin.
+// gridstride: contract extent=pixels block=256 elements_per_thread=16 grid_stride covers=edges
+// gridstride: contract extents=magnitude:pixels|histogram:256 distinct=magnitude,edges,histogram
 extern "C" __global__ void edges_and_histogram(const float *magnitude, u8 *edges, u32 *histogram, u32 pixels) {
     // The block's private counters, 1 KB. Adding to shared memory is far cheaper than to global memory, and no other block waits.
     __shared__ u32 counts[256];

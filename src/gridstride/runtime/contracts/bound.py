@@ -197,6 +197,9 @@ class BoundContract:
     def _check_extent(self, shape: LaunchShape, arguments: Sequence[Any], scalars: Mapping[str, Number]) -> None:
         contract = self.contract
         extent = self.extent(scalars)
+        if contract.nonempty and 0 in extent:
+            text = contract.extent[extent.index(0)]
+            raise self.broken("nonempty", f"{text} is 0, and the kernel takes at least one element", "leave this launch out")
         taken = contract.elements_of_block(shape.block)
         for axis, text, elements, each, blocks in zip(AXES, contract.extent, extent, taken, shape.grid, strict=False):
             reach, strided = blocks * each, axis in contract.grid_stride

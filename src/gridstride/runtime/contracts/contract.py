@@ -46,6 +46,7 @@ class Contract:
     block: the shape of the block. block_multiple_of: its threads are a multiple of this.
     elements_per_thread: elements along each axis that a thread takes; tile: that a block takes, where that is no multiple of its threads.
     grid_stride: axes ("x", "y", "xy", …; True: all) along which threads go on a whole grid further, so that any grid will do.
+    nonempty: an extent of 0 is none that the kernel takes.
     guard: threads beyond the extent do nothing; False: the kernel has no such test, and the threads must be as many as the elements.
     covers: outputs of which every element of the extent is written, by exactly one thread, and nothing else.
     writes_once: outputs of which no element is written by two threads; some may be left out.
@@ -63,6 +64,7 @@ class Contract:
     elements_per_thread: tuple[int, ...]
     tile: tuple[int, ...]
     grid_stride: str
+    nonempty: bool
     guard: bool
     covers: tuple[str, ...]
     writes_once: tuple[str, ...]
@@ -79,6 +81,7 @@ class Contract:
         elements_per_thread: int | Sequence[int] = 1,
         tile: int | Sequence[int] = (),
         grid_stride: bool | str = False,
+        nonempty: bool = False,
         guard: bool = True,
         covers: str | Sequence[str] = (),
         writes_once: str | Sequence[str] = (),
@@ -92,8 +95,9 @@ class Contract:
         stride = grid_stride if isinstance(grid_stride, str) else AXES[: len(given)] if grid_stride else ""
         if any(axis not in AXES[: max(1, len(given))] for axis in stride) or len(set(stride)) != len(stride):
             raise UsageError(f"a contract's grid_stride names axes of its extent, such as {AXES[: max(1, len(given))]!r}, not {grid_stride!r}")
-        if not isinstance(guard, bool):
-            raise UsageError(f"a contract's guard is True or False, not {guard!r}")
+        for name, switch in (("guard", guard), ("nonempty", nonempty)):
+            if not isinstance(switch, bool):
+                raise UsageError(f"a contract's {name} is True or False, not {switch!r}")
         if not guard and stride:
             raise UsageError("a kernel with grid-stride loops has a guard: leave out guard=False or grid_stride")
         set_ = object.__setattr__
@@ -103,6 +107,7 @@ class Contract:
         set_(self, "elements_per_thread", _numbers(elements_per_thread, "elements_per_thread", len(given)))
         set_(self, "tile", _numbers(tile, "tile", len(given)))
         set_(self, "grid_stride", "".join(axis for axis in AXES if axis in stride))
+        set_(self, "nonempty", nonempty)
         set_(self, "guard", guard)
         set_(self, "covers", _names(covers, "covers"))
         set_(self, "writes_once", _names(writes_once, "writes_once"))
@@ -114,7 +119,7 @@ class Contract:
     def _require_sense(self) -> None:
         if self.tile and any(n != 1 for n in self.elements_per_thread):
             raise UsageError("a contract says what a thread takes (elements_per_thread) or what a block takes (tile), not both")
-        if not self.extent and (self.tile or self.grid_stride or not self.guard or any(n != 1 for n in self.elements_per_thread)):
+        if not self.extent and (self.tile or self.grid_stride or self.nonempty or not self.guard or any(n != 1 for n in self.elements_per_thread)):
             raise UsageError("a contract that says how threads take elements says how many there are too: extent=…")
         if self.block is not None and self.threads % self.block_multiple_of:
             raise UsageError(f"the contract's block has {self.threads} threads, which is no multiple of {self.block_multiple_of}")

@@ -1,7 +1,7 @@
 """Contracts as text: `extent=n block=256 covers=y distinct=x,y`, as comments above a kernel and the command line have them.
 
 Clauses are separated by blanks; parts of a clause by commas, groups of `distinct` by `|`, and the buffers of `extents` too, as in
-`extents=x:n+2|image:width,height`. Words that are alone are switches: `grid_stride`, `unguarded`.
+`extents=x:n+2|image:width,height`. Words that are alone are switches: `grid_stride`, `nonempty`, `unguarded`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def parse_contract(text: str) -> Contract:
         name, equals, value = word.partition("=")
         if name == "unguarded" and not equals:
             name, reading = "guard", False
-        elif name == "grid_stride" and not equals:
+        elif name in ("grid_stride", "nonempty") and not equals:
             reading = True
         elif name not in _READERS or not equals or not value:
-            known = [f"{clause}=…" for clause in _READERS] + ["grid_stride", "unguarded"]
-            near = difflib.get_close_matches(name, [*_READERS, "unguarded"], 1)
+            known = [f"{clause}=…" for clause in _READERS] + ["grid_stride", "nonempty", "unguarded"]
+            near = difflib.get_close_matches(name, [*_READERS, "nonempty", "unguarded"], 1)
             hint = f"; did you mean {near[0]}?" if near and near[0] != name else f"; the clauses are {', '.join(known)}"
             raise UsageError(f"a contract has no clause {word!r}{hint}")
         else:

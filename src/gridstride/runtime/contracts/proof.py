@@ -226,7 +226,7 @@ def _cases(
     contract: Contract, blocks: Sequence[Dim3], extra: Sequence[tuple[int, ...]], boundaries: bool
 ) -> Iterator[tuple[tuple[int, ...], Dim3]]:
     for block in blocks:
-        around = boundary_extents(contract.elements_of_block(block), guarded=contract.guard) if boundaries else []
+        around = boundary_extents(contract.elements_of_block(block), guarded=contract.guard, nonempty=contract.nonempty) if boundaries else []
         # an axis whose length the contract fixes has no other
         fixed = (tuple(int(text) if text.isdecimal() else n for text, n in zip(contract.extent, extent, strict=True)) for extent in around)
         for extent in dict.fromkeys(chain(fixed, extra)):

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from itertools import product
 
 
-def boundary_extents(taken: Sequence[int], *, guarded: bool) -> list[tuple[int, ...]]:
+def boundary_extents(taken: Sequence[int], *, guarded: bool, nonempty: bool = False) -> list[tuple[int, ...]]:
     """Extents (x, y, z) to try for blocks that take so many elements along each axis, the smallest first.
 
-    guarded: threads beyond the extent do nothing; without that only whole blocks make sense.
+    guarded: threads beyond the extent do nothing; without that only whole blocks make sense. nonempty: no extent of 0.
     """
+    found = _extents(taken, guarded)
+    return [extent for extent in found if 0 not in extent] if nonempty else found
+
+
+def _extents(taken: Sequence[int], guarded: bool) -> list[tuple[int, ...]]:
     if not guarded:
         found = [tuple(n * each for n, each in zip(blocks, taken, strict=True)) for blocks in product((1, 2, 3), repeat=len(taken))]
         return sorted(found, key=_elements)
