@@ -107,7 +107,8 @@ class Witness:
         if not is_checking():
             return
         self._record(launch, outcome.findings, [])
-        record(self._of_outputs(launch, outcome), source_lines(launch.kernel.module.source).line)
+        source = launch.kernel.module.source
+        record([in_its_language(finding, source) for finding in self._of_outputs(launch, outcome)], source_lines(source).line)
         launched(launch.shape.threads, outcome.receipt)
         self._last_use |= dict.fromkeys(launch.names, launch)
         if "malloc" in launch.program.module.functions:
