@@ -13,7 +13,6 @@ import pytest
 import gridstride as gs
 from gridstride.cli import main
 from gridstride.cli import pipeline as command
-from gridstride.events.transfers import link_of
 from gridstride.pipeline import EdgePipeline, measure, reference
 from gridstride.pipeline.pictures import small_picture
 from pipeline import cases, encode
@@ -154,17 +153,16 @@ def test_a_large_image_is_measured_in_its_upper_left(monkeypatch: pytest.MonkeyP
 
 
 def test_times_by_events_are_of_each_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, with the simulator's events, whose times are the model's: kernels of a graph that follow each other take what they take alone, and
-    as long as a node of a graph starts after the one before."""
+    """As on a GPU, with the simulator's events, whose times are the model's: kernels of a graph that follow each other take what they
+    take alone, and a fraction of a microsecond to start."""
     monkeypatch.setattr(measure, "DEVICE_RUNS", 3)
     monkeypatch.setattr(measure, "MOST_FRAMES", 4)
     monkeypatch.setattr(measure.Measured, "simulated", False)
     found = measure.measure(EdgePipeline(gs.device("sim")), cases.image(300, 300, 3, 8))
     assert found.counted_on == "sim:h200" and found.counts is not None
-    node = link_of(found.pipeline.device.spec).graph_node
     for stage, launch in zip(found.stages, found.counts.launches, strict=True):
         assert len(stage.device_us) == 3
-        assert min(stage.device_us) == pytest.approx(launch.kernel_us + node, abs=0.15)
+        assert min(stage.device_us) == pytest.approx(launch.kernel_us, abs=0.3)
 
 
 @pytest.mark.parametrize("values", [np.zeros((1, 1), np.uint8), np.full((1, 5000), 300.0, np.float32), np.full((9, 7, 4), 65535, np.uint16)])

@@ -33,6 +33,9 @@ DEVICE_RUNS = 100
 CACHES, MOST_FRAMES = 3, 64
 """Frames that are launched in turn: together so many times the device's L2 cache, and at most so many."""
 
+LAUNCHES = 32
+"""Launches between two events at least, so that what starting them costs does not count."""
+
 FRAMES = 4
 """Images in the timeline."""
 
@@ -137,9 +140,11 @@ def _by_events(pipeline: EdgePipeline, samples: Samples) -> list[tuple[float, ..
 
 def _of_step(step: int, frames: Sequence[Frame], stream: gs.Stream) -> tuple[float, ...]:
     start, end = stream.device.event(), stream.device.event()
+    rounds = -(-LAUNCHES // len(frames))
     with stream.capture() as captured:  # as a graph, for the host asks more slowly than short kernels run
-        for frame in frames:
-            frame.steps[step].launch(stream)
+        for _ in range(rounds):
+            for frame in frames:
+                frame.steps[step].launch(stream)
     replay = captured.instantiate()
     found = []
     for number in range(WARM_UPS + DEVICE_RUNS):
@@ -148,7 +153,7 @@ def _of_step(step: int, frames: Sequence[Frame], stream: gs.Stream) -> tuple[flo
         stream.record(end)
         end.synchronize()
         if number >= WARM_UPS:
-            found.append(start.elapsed_ms(end) * 1000 / len(frames))
+            found.append(start.elapsed_ms(end) * 1000 / (rounds * len(frames)))
     return tuple(found)
 
 
