@@ -59,6 +59,7 @@ def command(
     json: running.JsonOption = None,
     save: running.SaveOption = None,
     trace: running.TraceOption = None,
+    html: running.HtmlOption = None,
 ) -> None:
     """Run one kernel once, or every launch of a case file, and show what came out.
 
@@ -66,7 +67,7 @@ def command(
     """
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        running.require_writable(json, save, trace)
+        running.require_writable(json, save, trace, html)
         looking = CheckOptions.of(checks, strict, schedules, suppress, baseline, write_baseline)
         target = open_device(device, seed=seed, threads=threads, budget=budget, lockstep=lockstep)
         what = running.WhatToRun(
@@ -77,7 +78,7 @@ def command(
         with running.traced(trace):
             run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))
-        running.write_results(run, json, save)
+        running.write_results(run, source, json, save, html)
     except GridstrideError as error:
         errors.print(Text(f"gridstride: {error}"))
         raise typer.Exit(error.exit_status) from None

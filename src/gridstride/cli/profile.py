@@ -53,6 +53,7 @@ def command(
     json: running.JsonOption = None,
     save: running.SaveOption = None,
     trace: running.TraceOption = None,
+    html: running.HtmlOption = None,
     more: MoreArguments = None,
 ) -> None:
     """Run one kernel once, every launch of a case file, or a numba.cuda script, and show what is slow: counters, the costliest lines, roofline,
@@ -64,12 +65,12 @@ def command(
         return
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        running.require_writable(json, save, trace)
+        running.require_writable(json, save, trace, html)
         target = open_device(device, seed=seed, threads=threads, budget=budget)
         what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster)
         with running.traced(trace):
             run = what.run(target, profile=True)
-        running.write_results(run, json, save)
+        running.write_results(run, source, json, save, html)
     except GridstrideError as error:
         errors.print(Text(f"gridstride: {error}"))
         raise typer.Exit(error.exit_status) from None

@@ -66,6 +66,7 @@ CoversOption = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="An output of which each element is written by exactly one thread (double-write). Repeat for more.")
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page: outputs, findings with their source, counters, roofline, occupancy.")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE.json", help="Write when copies and kernels run, by the device's model, for ui.perfetto.dev.")
 ]
@@ -315,8 +316,15 @@ def traced(file: Path | None) -> Iterator[None]:
     recorded.trace(file)
 
 
-def write_results(run: RunResult, json: Path | None, save: Path | None) -> None:
-    """Write what --json and --save ask for."""
+def write_results(run: RunResult, source: str, json: Path | None, save: Path | None, html: Path | None) -> None:
+    """Write what --json, --save and --html ask for."""
+    if html is not None:
+        from gridstride.report.html import run as run_page  # templates, which other runs need not wait for
+
+        kernels = list(dict.fromkeys(case.kernel for case in run.cases))
+        title = f"{kernels[0] if len(kernels) == 1 else f'{len(run.cases)} launches'} of {Path(source).name}"
+        page = run_page.page(run, SourceLines(Path(source).parent, ptx_text(Path(source))), title).encode()
+        files.write(html, lambda file: file.write(page))
     if json == STANDARD_OUTPUT:
         options.print_json(json_report.json_text(run))
     elif json is not None:

@@ -23,7 +23,7 @@ def finding(found: Finding, sources: SourceLines) -> Text:
     text.append(found.message)
     _append_site(text, found.kernel, found.site, sources)
     if found.buffer is not None or found.address is not None:
-        text.append("\n  ").append(_target(found))
+        text.append("\n  ").append(target(found))
     if found.other is not None:
         text.append("\n  the other side:")
         _append_site(text, None, found.other, sources)
@@ -55,7 +55,8 @@ def _append_line(text: Text, number: int, line: str | None) -> None:
         text.append(f"\n    {number} | {line}")
 
 
-def _target(found: Finding) -> str:
+def target(found: Finding) -> str:
+    """Which memory, which element of which buffer, at which address."""
     where = "" if found.address is None else f" (address {found.address:#x})"
     space = f"{found.space} memory" if found.space else "memory"
     if found.buffer is None:
