@@ -78,7 +78,8 @@ def command(
         with running.traced(trace):
             run = what.run(target, profile=profile, checks=looking.request)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))
-        running.write_results(run, source, json, save, html)
+        running.write_results(run, json, save)
+        running.write_page(run, source, html)
     except GridstrideError as error:
         errors.print(Text(f"gridstride: {error}"))
         raise typer.Exit(error.exit_status) from None

@@ -70,7 +70,8 @@ def command(
         what = running.WhatToRun(source, kernel, grid, block, arg or (), shared, cases, only or (), include or (), define or (), cooperative, cluster)
         with running.traced(trace):
             run = what.run(target, profile=True)
-        running.write_results(run, source, json, save, html)
+        running.write_results(run, json, save)
+        running.write_page(run, source, html)
     except GridstrideError as error:
         errors.print(Text(f"gridstride: {error}"))
         raise typer.Exit(error.exit_status) from None

@@ -316,15 +316,20 @@ def traced(file: Path | None) -> Iterator[None]:
     recorded.trace(file)
 
 
-def write_results(run: RunResult, source: str, json: Path | None, save: Path | None, html: Path | None) -> None:
-    """Write what --json, --save and --html ask for."""
-    if html is not None:
-        from gridstride.report.html import run as run_page  # templates, which other runs need not wait for
+def write_page(run: RunResult, source: str, html: Path | None) -> None:
+    """Write what --html asks for."""
+    if html is None:
+        return
+    from gridstride.report.html import run as run_page  # templates, which other runs need not wait for
 
-        kernels = list(dict.fromkeys(case.kernel for case in run.cases))
-        title = f"{kernels[0] if len(kernels) == 1 else f'{len(run.cases)} launches'} of {Path(source).name}"
-        page = run_page.page(run, SourceLines(Path(source).parent, ptx_text(Path(source))), title).encode()
-        files.write(html, lambda file: file.write(page))
+    kernels = list(dict.fromkeys(case.kernel for case in run.cases))
+    title = f"{kernels[0] if len(kernels) == 1 else f'{len(run.cases)} launches'} of {Path(source).name}"
+    page = run_page.page(run, SourceLines(Path(source).parent, ptx_text(Path(source))), title).encode()
+    files.write(html, lambda file: file.write(page))
+
+
+def write_results(run: RunResult, json: Path | None, save: Path | None) -> None:
+    """Write what --json and --save ask for."""
     if json == STANDARD_OUTPUT:
         options.print_json(json_report.json_text(run))
     elif json is not None:
