@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 Counters = dict[str, float]
 
 _WARPS = 31_250  # warps with a working lane: 1,000,000 ÷ 32, without a remainder
@@ -209,6 +212,101 @@ MATRIX_PRODUCT = {
     "double-buffered": {**_VECTOR, "barriers": 1024},
 }
 
+_SCANNED = 1 << 18
+
+
+def _tree_conflicts() -> int:
+    """Passes too many of a block's tree over 512 words: up reads two words and writes one, down reads two and writes two, in strides of 2, 4, 8, …"""
+    each = 0
+    for step in (1 << k for k in range(9)):
+        lanes = 256 // step
+        each += max(1, lanes // 32) * (max(1, min(32, lanes) // max(1, 32 // (2 * step))) - 1)
+    return (3 + 4) * each
+
+
+SCAN = {
+    # 1,024 blocks, 4, 1, and what is before them added to 1,024 and to 4: of each element and its block's offset
+    "hillis-steele": {
+        "launches": 5, "blocks": 1024 + 4 + 1 + 1024 + 4, "barriers": 9 * 8 * 1029, "bank_conflicts": 0, "load_requests": 8192 + 32 + 1 + 2 * (8192 + 32),
+    },
+    # nine rounds up and one barrier, nine down and one
+    "blelloch": {"launches": 3, "blocks": 512 + 1 + 512, "barriers": 20 * 8 * 513, "bank_conflicts": _tree_conflicts() * 513},
+    "conflict-free": {"launches": 3, "blocks": 512 + 1 + 512, "barriers": 20 * 8 * 513, "bank_conflicts": 0},
+    # 5 shuffles of the warp, 5 of the warps' sums, 1 for its own
+    "shuffle": {"launches": 5, "barriers": 8 * 1029, "shuffles": 11 * 8 * 1029, "bank_conflicts": 0},
+    # four vectors; 64 sums are sixteen vectors; each element and its offset again
+    "block": {
+        "launches": 3, "blocks": 64 + 1 + 64, "load_requests": 64 * 8 * 4 + 1 + 2 * 8192, "load_sectors": 32_768 + 8 + 32_768 + 8192, "barriers": 8 * 65,
+        "shuffles": (4 * 5 + 5 + 1 + 4) * 8 * 65, "store_sectors": 32_768 + 64 + 8 + 1 + 32_768,
+    },
+    "three-pass": {
+        "launches": 3, "load_requests": 2 * 64 * 8 * 4 + 1 + 512, "load_sectors": 2 * 32_768 + 8 + 512, "store_sectors": 64 + 8 + 1 + 32_768, "shuffles": 30 * 8 * 65,
+    },
+    # the first tile tells once, the others twice
+    "look-back": {"launches": 1, "blocks": 64, "store_sectors": 32_768 + 1 + 2 * 63, "barriers": 3 * 8 * 64, "shuffles": 30 * 8 * 64},
+}  # fmt: skip
+
+
+def _kept() -> int:
+    return int((np.random.default_rng(41).integers(-1000, 1001, _SCANNED) > 0).sum())
+
+
+COMPACTION = {
+    "atomic": {"launches": 1, "atomic_operations": _kept(), "load_requests": 8192},
+    "warp": {"launches": 1, "atomic_operations": 8192, "votes": 8192, "load_requests": 8192},
+    "block": {"launches": 1, "atomic_operations": 64, "votes": 8192, "load_requests": 8192, "blocks": 64},
+    # 64 counts are two warps; every warp reads its block's place
+    "ordered": {"launches": 3, "atomic_operations": 0, "votes": 2 * 8192, "load_requests": 2 * 8192 + 2 + 512},
+}
+
+
+def _increments(data: npt.NDArray[np.uint8], *, vectors: bool) -> int:
+    """Passes of a warp's increments over the banks: of each bank's different counters, the most. Lanes take bytes side by side, or one each of vectors of 16."""
+    warps = data.reshape(-1, 32, 16).transpose(0, 2, 1).reshape(-1, 32) if vectors else data.reshape(-1, 32)
+    total = 0
+    for warp in warps:
+        counters = np.unique(warp)
+        total += int(np.bincount(counters % 32).max())
+    return total
+
+
+def _even() -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(42).integers(0, 256, _SCANNED).astype(np.uint8)
+
+
+def _skewed() -> npt.NDArray[np.uint8]:
+    generator = np.random.default_rng(43)
+    return np.where(generator.random(_SCANNED, dtype=np.float32) < 0.9, 200, generator.integers(0, 256, _SCANNED, dtype=np.uint8)).astype(np.uint8)
+
+
+_BYTES = {"load_requests": 8192, "sectors_per_load": 1, "shared_atomics": 8192, "global_atomics": 8 * 256}
+_VECTORS = {"load_requests": 512, "sectors_per_load": 16, "shared_atomics": 8192, "global_atomics": 8 * 16}
+HISTOGRAM = {
+    "global": {"load_requests": 8192, "global_atomics": 8192, "shared_atomics": 0},
+    "global-skewed": {"load_requests": 8192, "global_atomics": 8192, "shared_atomics": 0},
+    "privatised": {**_BYTES, "shared_atomic_wavefronts": _increments(_even(), vectors=False)},
+    "per-warp": {**_BYTES, "shared_atomic_wavefronts": _increments(_even(), vectors=False)},
+    "vector": {**_VECTORS, "shared_atomic_wavefronts": _increments(_even(), vectors=True)},
+    "cub": {"load_requests": 512, "shared_atomics": 8192, "shared_atomic_wavefronts": _increments(_even(), vectors=True)},
+    "skewed": {**_VECTORS, "shared_atomic_wavefronts": _increments(_skewed(), vectors=True)},
+    "runs": {"load_requests": 512, "sectors_per_load": 16},
+}
+
+MATRIX_VECTOR = {
+    # 16 warps, 1,024 steps: 32 sectors of the matrix, one of the vector
+    "thread-row": {"load_requests": 2 * 16 * 1024, "load_sectors": 33 * 16 * 1024, "shuffles": 0},
+    "warp-row": {"load_requests": 2 * 512 * 32, "load_sectors": 2 * 4 * 512 * 32, "shuffles": 5 * 512},
+    "warp-float4": {"load_requests": 2 * 512 * 8, "load_sectors": 2 * 16 * 512 * 8, "shuffles": 5 * 512},
+    "four-rows": {"load_requests": 5 * 128 * 8, "load_sectors": 5 * 16 * 128 * 8, "shuffles": 5 * 512},
+}
+
+BATCHED_PRODUCT = {
+    # two rows of a matrix are two sectors, a row of the other is two
+    "per-output": {"load_requests": 32 * 8 * 1000, "load_sectors": 2 * 32 * 8 * 1000, "flops": 8192 * 1000},
+    "shared": {"load_requests": 2 * 8 * 1000, "load_sectors": 64 * 1000, "shared_loads": 32 * 8 * 1000, "barriers": 8 * 1000, "flops": 8192 * 1000},
+    "warp": {"load_requests": 4 * 1000, "load_sectors": 64 * 1000, "shared_loads": 6 * 4 * 1000, "barriers": 0, "flops": 8192 * 1000, "bank_conflicts": 0},
+}
+
 COUNTERS: dict[str, dict[str, Counters]] = {
     "vector-add": VECTOR_ADD,
     "saxpy": SAXPY,
@@ -220,5 +318,10 @@ COUNTERS: dict[str, dict[str, Counters]] = {
     "arg-max": ARG_MAX,
     "dot-product": DOT_PRODUCT,
     "segmented-sum": SEGMENTED_SUM,
+    "scan": SCAN,
+    "compaction": COMPACTION,
+    "histogram": HISTOGRAM,
     "matrix-product": MATRIX_PRODUCT,
+    "matrix-vector": MATRIX_VECTOR,
+    "batched-product": BATCHED_PRODUCT,
 }

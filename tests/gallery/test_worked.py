@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,32 @@ def test_kahan_is_off_by_one_rounding_where_a_plain_sum_is_off_by_many() -> None
     module["sum_kahan"][4, 256](x, pairs, n)
     module["sum_kahan_partials"][1, 256](pairs, out, 4)
     assert abs(float(out.item()) - exact) <= exact * 2.0**-24 < plain / 4
+
+
+@pytest.mark.parametrize("name", [step.name for step in gallery.ladder("scan").steps])
+def test_a_scan_of_four(name: str) -> None:
+    """1 2 3 4: before them stand 0 1 3 6."""
+    ladder = gallery.ladder("scan")
+    workshop = gallery.Workshop("sim")
+    small = replace(ladder.problem_of(ladder[name], (4,)), reference=lambda arrays: {"out": np.array([0, 1, 3, 6])})
+    small = replace(small, arrays={**small.arrays, "in": gallery.given([1, 2, 3, 4], "i32")})
+    with gallery.Bench(workshop.module(ladder.source_of(ladder[name]), {}), small, ladder[name].launches((4,))) as bench:
+        bench.launch()
+        assert bench.difference() is None
+
+
+def test_intensities() -> None:
+    """Vector addition has 1/12 FLOP a byte, a matrix product of n x n has n / 6."""
+    add, product = gallery.ladder("vector-add"), gallery.ladder("matrix-product")
+    assert add.flops((1_000_000,)) / add.bytes((1_000_000,)) == pytest.approx(1 / 12)
+    assert product.flops((4096,) * 3) / product.bytes((4096,) * 3) == pytest.approx(4096 / 6)
+    run = gallery.run("vector-add/thread-each")
+    assert run.launches[0].algorithmic_intensity == pytest.approx(1 / 12)
+
+
+def test_a_million_elements_in_blocks_of_256() -> None:
+    (launch,) = gallery.ladder("vector-add")["thread-each"].launches((1_000_000,))
+    assert isinstance(launch, gallery.Launch) and (launch.grid, launch.block) == (3907, 256)
+    run = gallery.run("vector-add/thread-each")
+    stores = [i for i in run.launches[0].instructions if i.access == "store" and i.space == "global"]
+    assert sum(i.lanes for i in stores) == 1_000_000 and 3907 * 256 - 1_000_000 == 192

@@ -17,7 +17,7 @@ from gridstride.errors import UsageError
 from gridstride.gallery.catalogue import LADDERS, find, ladder, ladders
 from gridstride.gallery.comparing import Climbed, climb
 from gridstride.gallery.grading import Goal, Grade, Lab, lab, labs
-from gridstride.gallery.model import Data, Fill, Ladder, Launch, Problem, Step
+from gridstride.gallery.model import Data, Fill, Ladder, Launch, Problem, Step, given
 from gridstride.gallery.running import Bench, Run, Workshop
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
@@ -47,6 +47,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Problem",
     "Run",
     "Step",
+    "given",
 ]
 
 

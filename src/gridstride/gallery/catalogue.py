@@ -12,7 +12,11 @@ from pathlib import Path
 from gridstride.errors import UsageError
 from gridstride.gallery.model import Ladder, Step
 
-LADDERS = ("vector-add", "saxpy", "access-patterns", "transpose", "shared-patterns", "constant-memory", "reduction", "arg-max", "dot-product", "segmented-sum", "matrix-product")
+LADDERS = (
+    *("vector-add", "saxpy", "access-patterns", "transpose", "shared-patterns", "constant-memory"),
+    *("reduction", "arg-max", "dot-product", "segmented-sum", "scan", "compaction", "histogram"),
+    *("matrix-product", "matrix-vector", "batched-product"),
+)
 """Each is the package of that name in `kernels/` (with _ for -), whose LADDER is the ladder."""
 
 
