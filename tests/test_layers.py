@@ -10,7 +10,7 @@ import gridstride
 ROOT = pathlib.Path(gridstride.__file__).parent
 ROOMS = [
     *("errors", "findings", "cluster", "cache", "isa", "ptx", "ir", "passes", "lower", "machine", "frontends", "events", "observers", "report", "runtime"),
-    *("numba_host", "arguments", "cases", "gallery", "pipeline", "bench", "cli", "pytest_plugin", "numba"),
+    *("numba_host", "arguments", "cases", "gallery", "pipeline", "bench", "cli", "pytest_plugin", "numba", "index"),
 ]
 # The entry of an operation with effects (memory, barriers, lanes, calls) names what lowers it, and looks it up when it is called: loading the
 # instruction set loads nothing above it.

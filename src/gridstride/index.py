@@ -29,39 +29,39 @@ __all__ = ["elements", "elements_y", "elements_z", "mine", "mine_y", "mine_z"]
 
 
 @cuda.jit(device=True, inline="always")
-def mine(n):
+def mine(n: int) -> range:
     """The number of this thread along x as a range of one; an empty range from n on."""
     first = cuda.grid(1)
     return range(first, first + (first < n))
 
 
 @cuda.jit(device=True, inline="always")
-def mine_y(n):
+def mine_y(n: int) -> range:
     """The same along y."""
     first = cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y
     return range(first, first + (first < n))
 
 
 @cuda.jit(device=True, inline="always")
-def mine_z(n):
+def mine_z(n: int) -> range:
     """The same along z."""
     first = cuda.blockIdx.z * cuda.blockDim.z + cuda.threadIdx.z
     return range(first, first + (first < n))
 
 
 @cuda.jit(device=True, inline="always")
-def elements(n):
+def elements(n: int) -> range:
     """From the number of this thread along x to n, in steps of the threads of the grid along x."""
     return range(cuda.grid(1), n, cuda.gridsize(1))
 
 
 @cuda.jit(device=True, inline="always")
-def elements_y(n):
+def elements_y(n: int) -> range:
     """The same along y."""
     return range(cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y, n, cuda.gridDim.y * cuda.blockDim.y)
 
 
 @cuda.jit(device=True, inline="always")
-def elements_z(n):
+def elements_z(n: int) -> range:
     """The same along z."""
     return range(cuda.blockIdx.z * cuda.blockDim.z + cuda.threadIdx.z, n, cuda.gridDim.z * cuda.blockDim.z)
