@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import cluster_jobs
-from gridstride.cluster import Cluster, ClusterError, connecting, opened, spreading
+from gridstride.cluster import Cluster, ClusterError, connecting, opened, processes, spreading
 from gridstride.cluster.spreading import AHEAD
 from gridstride.errors import UnsupportedError, UsageError
+from gridstride.pipeline.worker import work
 
 distributed = pytest.importorskip("distributed")
 
@@ -80,13 +85,54 @@ def test_running_cluster(scheduler: str) -> None:
         assert sorted(found.spread(cluster_jobs.square, range(9))) == [(number, number * number, None) for number in range(9)]
 
 
+WITHOUT_GRIDSTRIDE = "import sys; sys.modules.update(dict.fromkeys(('gridstride', 'cluster_jobs'))); from distributed.cli.{0} import main; main()"
+"""A program of Dask's that cannot import what the jobs are made of."""
+
+
+@pytest.fixture
+def scheduler_elsewhere(tmp_path: Path) -> Iterator[str]:
+    """The address of a scheduler in a process that has no gridstride, without workers."""
+    file = tmp_path / "scheduler.json"
+    with running("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard"):
+        while not file.exists() or not file.read_text().endswith("}"):
+            time.sleep(0.05)
+        yield json.loads(file.read_text())["address"]
+
+
+@contextmanager
+def running(program: str, *arguments: object) -> Iterator[None]:
+    command = [sys.executable, "-c", WITHOUT_GRIDSTRIDE.format(program), *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_scheduler_needs_nothing_of_ours(scheduler_elsewhere: str) -> None:
+    workers = processes.Processes(scheduler_elsewhere, 1)
+    try:
+        with opened(address=scheduler_elsewhere) as found:
+            assert sorted(found.spread(cluster_jobs.square, range(5))) == [(number, number * number, None) for number in range(5)]
+    finally:
+        workers.end()
+
+
+def test_worker_without_gridstride_wrong(scheduler_elsewhere: str) -> None:
+    worker = ("dask_worker", scheduler_elsewhere, "--no-nanny", "--nthreads", "1", "--no-dashboard")
+    with running(*worker), pytest.raises(ClusterError) as caught, opened(address=scheduler_elsewhere) as found:
+        list(found.spread(work, [None, None]))
+    assert str(caught.value) == f"a worker of the cluster at {scheduler_elsewhere} has no gridstride: install the same version there"
+
+
 def test_scheduler_that_goes_away_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreading, "WITHOUT_WORKERS", 2.0)
-    running = distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address="127.0.0.1:0")
-    address = running.scheduler_address
+    local = distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    address = local.scheduler_address
     with pytest.raises(ClusterError) as caught, opened(address=address) as found:
         for _ in found.spread(cluster_jobs.slow, range(100)):
-            running.close()
+            local.close()
     assert str(caught.value) in (
         f"the connection to the scheduler of the cluster at {address} was lost",
         f"the cluster at {address} has had no worker for 2 seconds",

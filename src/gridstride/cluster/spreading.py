@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import queue
 import time
 import uuid
@@ -80,6 +81,19 @@ class Cluster:
             waiting.cancel()
 
 
+def _opener() -> Callable[[bytes], Any]:
+    """What runs a pickled function on its pickled job. It is defined in here, so that it travels as its code: a scheduler unpacks what it hands on,
+    and need not have the function's module."""
+
+    def run(packed: bytes) -> Any:
+        import pickle
+
+        function, job = pickle.loads(packed)
+        return function(job)
+
+    return run
+
+
 class _Waiting:
     """Jobs that were handed to a scheduler and have not come back."""
 
@@ -97,7 +111,7 @@ class _Waiting:
         self._number += 1
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # a job may hold a file: the scheduler can send it again when a worker is lost
-            future = self._client.submit(self._function, job, key=f"gridstride-{self._run}-{self._number}", pure=False)
+            future = self._client.submit(_opener(), pickle.dumps((self._function, job)), key=f"gridstride-{self._run}-{self._number}", pure=False)
         self._jobs[future] = job
         future.add_done_callback(self._ended.put)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +36,17 @@ class SharedCode:
     races: dict[str, int]
 
 
-@functools.cache
 def shared_functions() -> SharedCode:
+    """Loaded once, by whichever thread comes first."""
+    with _loading:
+        return _shared_functions()
+
+
+_loading = threading.Lock()
+
+
+@functools.cache
+def _shared_functions() -> SharedCode:
     cache = DiskCache("native", limit_bytes=512 << 20)
     trackers, addresses = [], {}
     for name, build, symbols in (
