@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gallery.counters import COUNTERS
-from gridstride.gallery import LADDERS, Workshop, climb, labs, ladder, ladders, pages
+from gridstride.cases import read_cases
+from gridstride.gallery import LADDERS, Launch, Workshop, climb, labs, ladder, ladders, pages
 from gridstride.gallery.__main__ import measured_page
 from gridstride.gallery.columns import values
+from gridstride.gallery.measuring import sizes
+from gridstride.gallery.project import open_ladder
 
 DOCS = Path(__file__).parents[2] / "docs" / "gallery"
 
@@ -39,7 +43,25 @@ def test_sizes_are_awkward(name: str) -> None:
 
 
 def test_index() -> None:
-    assert pages.index(ladders(), labs()) == (DOCS / "README.md").read_text(encoding="utf-8"), "python -m gridstride.gallery docs/gallery"
+    assert pages.index(ladders(), labs(), measured=(DOCS / "h200.json").exists()) == (DOCS / "README.md").read_text(encoding="utf-8"), "python -m gridstride.gallery docs/gallery"
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_projects(name: str, tmp_path: Path) -> None:
+    """Every ladder opens, with all its sources, and with cases that `gridstride launch` can read."""
+    found = ladder(name)
+    made = {path.name for path in open_ladder(found, found.steps, tmp_path / "project")}
+    assert made >= {found.source_of(step).name for step in found.steps} | {"check.py", "cases.json", "README.md"}
+    cases = read_cases(tmp_path / "project" / "cases.json")
+    singles = [step.name for step in found.steps if step.source is None and len([a for a in step.launches(max(found.sizes(step))) if isinstance(a, Launch)]) == 1]
+    assert len(cases) == len(singles)
+
+
+def test_predictions_are_of_the_steps_that_there_are() -> None:
+    modelled = json.loads((DOCS / "modelled.json").read_text(encoding="utf-8"))
+    predicted = {(one["ladder"], one["step"], tuple(one["size"])) for one in modelled["steps"] if "us" in one}
+    timed = {(found.name, step.name, size) for found in ladders() for step in found.steps if not step.finds for size in sizes(found, step)[-1:]}
+    assert timed == predicted, "python bench/gallery_on_gpu.py --predict docs/gallery/modelled.json"
 
 
 def test_table_of_times() -> None:

@@ -23,9 +23,9 @@ def write(folder: Path, names: list[str]) -> int:
             wrong = 1
         (folder / f"{found.name}.md").write_text(pages.page(found, climbed), encoding="utf-8")
     if not names:
-        (folder / "README.md").write_text(pages.index(ladders(), labs()), encoding="utf-8")
-        measured = folder / "h200.json"
-        if measured.exists():
+        measured = (folder / "h200.json").exists()
+        (folder / "README.md").write_text(pages.index(ladders(), labs(), measured=measured), encoding="utf-8")
+        if measured:
             (folder / "h200.md").write_text(measured_page(folder), encoding="utf-8")
     return wrong
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from gridstride.errors import UsageError
 from gridstride.gallery.model import Ladder, Step
+from gridstride.gallery.packages import load
 
 LADDERS = (
     *("vector-add", "saxpy", "access-patterns", "transpose", "shared-patterns", "constant-memory"),
@@ -23,13 +22,9 @@ LADDERS = (
 @cache
 def ladder(name: str) -> Ladder:
     """The ladder of that name. Raises UsageError for a name that none has."""
-    if name.replace("_", "-") not in LADDERS:
-        near = difflib.get_close_matches(name, LADDERS, 1)
-        raise UsageError(f"the gallery has no ladder {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it has {', '.join(LADDERS)}"))
-    module = importlib.import_module(f"gridstride.gallery.kernels.{name.replace('-', '_')}")
-    found: Ladder = module.LADDER
-    assert module.__file__ is not None
-    return replace(found, folder=Path(module.__file__).parent)
+    found, folder = load(name, LADDERS, "kernels", "LADDER", "the gallery has no ladder", "it has")
+    made: Ladder = replace(found, folder=folder)
+    return made
 
 
 def ladders() -> Iterator[Ladder]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from gridstride.errors import UsageError
 from gridstride.gallery.columns import column
 from gridstride.gallery.model import Ladder, Problem, Size, Step
+from gridstride.gallery.packages import load
 from gridstride.gallery.running import Run, Workshop
 
 LABS: tuple[str, ...] = ("coalesce",)
@@ -115,13 +113,9 @@ class Grade:
 @cache
 def lab(name: str) -> Lab:
     """The laboratory of that name. Raises UsageError for a name that none has."""
-    if name.replace("_", "-") not in LABS:
-        near = difflib.get_close_matches(name, LABS, 1)
-        raise UsageError(f"there is no laboratory {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(LABS)}"))
-    module = importlib.import_module(f"gridstride.gallery.exercises.{name.replace('-', '_')}")
-    found: Lab = module.LAB
-    assert module.__file__ is not None
-    return replace(found, folder=Path(module.__file__).parent)
+    found, folder = load(name, LABS, "exercises", "LAB", "there is no laboratory", "there are")
+    made: Lab = replace(found, folder=folder)
+    return made
 
 
 def labs() -> Iterator[Lab]:

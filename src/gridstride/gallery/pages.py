@@ -63,8 +63,8 @@ def _row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def index(ladders: Iterable[Ladder], labs: Iterable[Lab]) -> str:
-    """The page that leads to the others."""
+def index(ladders: Iterable[Ladder], labs: Iterable[Lab], *, measured: bool) -> str:
+    """The page that leads to the others. measured: there is a page of times on a GPU."""
     lines = [
         "# The gallery",
         "",
@@ -83,6 +83,7 @@ def index(ladders: Iterable[Ladder], labs: Iterable[Lab]) -> str:
         "```",
         "From Python: `from gridstride import gallery`; `gallery.ladder(\"transpose\")`, `gallery.compare(\"transpose\")`.",
         "",
+        *(["[Predicted and measured](h200.md): the times of every step on an H200, beside what the model says.", ""] if measured else []),
         "| ladder | what it climbs | steps |",
         "|---|---|---|",
         *(_row([f"[{ladder.name}]({ladder.name}.md)", ladder.title, ", ".join(step.name for step in ladder.steps)]) for ladder in ladders),

@@ -126,4 +126,5 @@ These steps are no ladder to the top but a chart: the same work with other addre
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(65_536,),
     large=(1 << 25,),
+    modelled=(1 << 22,),
 )

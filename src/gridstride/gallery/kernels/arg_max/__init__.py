@@ -65,5 +65,6 @@ and the result is the same in every run.""",
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,), (65_537,)),
     shown=(1_000_000,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 4 * size[0],
 )

@@ -41,6 +41,7 @@ LADDER = Ladder(
     awkward=((1,), (2,), (7,), (8,), (9,), (31,), (67,)),
     shown=(1_000,),
     large=(200_000,),
+    modelled=(20_000,),
     bytes=lambda size: 3 * 1024 * size[0],
     flops=lambda size: 2 * SIDE**3 * size[0],
 )  # fmt: skip

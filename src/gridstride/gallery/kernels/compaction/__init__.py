@@ -50,5 +50,6 @@ LADDER = Ladder(
     awkward=((1,), (31,), (32,), (33,), (257,), (1009,), (4097,), (20_011,)),
     shown=(1 << 18,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 6 * size[0],
 )  # fmt: skip

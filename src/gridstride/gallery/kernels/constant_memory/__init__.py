@@ -53,5 +53,6 @@ read different words wait for each other, word by word.""",
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(100_000,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 8 * size[0],
 )

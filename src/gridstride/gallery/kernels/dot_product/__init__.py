@@ -54,6 +54,7 @@ LADDER = Ladder(
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,), (65_537,)),
     shown=(1_000_000,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 8 * size[0],
     flops=lambda size: 2 * size[0],
 )  # fmt: skip

@@ -37,14 +37,14 @@ an increment is an instruction of its own that counts equal lanes together, so t
     source="histogram.cu",
     problem=problem,
     steps=(
-        Step("global", "An atomic in L2 for each byte.", lambda size: [Fill("bins"), Launch("histogram_global", cdiv(size[0], BLOCK), BLOCK, ("data", "bins", *size))], large=(1 << 26,)),
+        Step("global", "An atomic in L2 for each byte.", lambda size: [Fill("bins"), Launch("histogram_global", cdiv(size[0], BLOCK), BLOCK, ("data", "bins", *size))], large=(1 << 24,)),
         Step(
             "global-skewed",
             "The same kernel on skewed data: the lanes of a warp meet at one address.",
             lambda size: [Fill("bins"), Launch("histogram_global", cdiv(size[0], BLOCK), BLOCK, ("data", "bins", *size))],
             ("atomic_sectors_all",),
             problem=skewed,
-            large=(1 << 26,),
+            large=(1 << 24,),
         ),
         Step("privatised", "A histogram in the shared memory of each block; only its bins go to L2.", lambda size: launches("privatised", 1024, size), ("global_atomics", "shared_atomics")),
         Step("per-warp", "A histogram for each warp: the eight warps of a block do not wait for each other. The warp's own conflicts remain.", lambda size: launches("per_warp", 1024, size), ("shared_wavefronts",)),

@@ -41,6 +41,7 @@ LADDER = Ladder(
     awkward=((1, 1), (1, 31), (33, 32), (31, 33), (7, 132), (257, 36), (65, 127)),
     shown=(512, 1024),
     large=(8192, 8192),
+    modelled=(4096, 4096),
     bytes=lambda size: 4 * size[0] * size[1],
     flops=lambda size: 2 * size[0] * size[1],
 )

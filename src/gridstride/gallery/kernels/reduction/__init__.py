@@ -167,6 +167,7 @@ Floating-point addition is not associative. The inputs here are whole numbers, w
     awkward=((1,), (31,), (32,), (33,), (255,), (257,), (1009,), (65_537,)),
     shown=(1_000_000,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 4 * size[0],
     flops=lambda size: size[0],
 )  # fmt: skip

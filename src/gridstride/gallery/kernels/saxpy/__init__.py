@@ -75,6 +75,7 @@ What is to be learnt is how to walk and in which steps: a grid-stride loop separ
     awkward=((1,), (3,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(1_000_003,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 12 * size[0],
     flops=lambda size: 2 * size[0],
 )

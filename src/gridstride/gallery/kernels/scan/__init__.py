@@ -93,5 +93,6 @@ waits only for what the tiles before it have to tell, 2 n, as little as a copy."
     awkward=((1,), (4,), (31,), (33,), (511,), (513,), (4097,), (10_007,), (70_001,)),
     shown=(1 << 18,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 8 * size[0],
 )  # fmt: skip

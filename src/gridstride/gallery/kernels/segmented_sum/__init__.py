@@ -43,5 +43,6 @@ LADDER = Ladder(
     awkward=((1,), (2,), (7,), (31,), (33,), (257,), (1009,)),
     shown=(10_000,),
     large=(1 << 21,),
+    modelled=(1 << 18,),
     bytes=lambda size: 4 * 32 * size[0],
 )  # fmt: skip

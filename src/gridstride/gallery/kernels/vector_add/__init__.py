@@ -67,6 +67,7 @@ the grid down instead would leave the last 64 elements unwritten, without any er
     awkward=((1,), (3,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(1_000_000,),
     large=(1 << 26,),
+    modelled=(1 << 24,),
     bytes=lambda size: 12 * size[0],
     flops=lambda size: size[0],
 )
