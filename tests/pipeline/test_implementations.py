@@ -151,7 +151,7 @@ def call(*arguments: object) -> int:
 def test_all_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.png").write_bytes(encode.png(cases.image(9, 35, 3, 8)))
     assert call(tmp_path / "a.png", "-o", tmp_path / "out", "--impl", "all", "--json", tmp_path / "r.json") == 0
-    assert "cuda, fused, cub, reference agree bit for bit." in capsys.readouterr().out
+    assert "cuda, fused, cub, python, reference agree bit for bit." in capsys.readouterr().out
     assert [entry["implementation"] for entry in json.loads((tmp_path / "r.json").read_text())["images"]] == list(IMPLEMENTATIONS)
     right = reference.weights_of
     monkeypatch.setattr(reference, "weights_of", lambda parameters, image: right(Parameters(1.1, 2), image))
@@ -159,7 +159,20 @@ def test_all_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "`reference` differs from `cuda` in " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["library", "python"])
+@pytest.mark.parametrize("name", ["library"])
 def test_names_to_come_on_the_command_line_wrong(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--demo", "-o", tmp_path, "--impl", name) == 3
-    assert capsys.readouterr().err == f"gridstride: the implementation `{name}` is not there yet; there are cuda, fused, cub, reference\n"
+    assert capsys.readouterr().err == f"gridstride: the implementation `{name}` is not there yet; there are cuda, fused, cub, python, reference\n"
+
+
+def test_without_numba_the_others_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("gridstride.pipeline.python_stages.find_spec", lambda name: None)
+    source = tmp_path / "small.png"
+    source.write_bytes(images.encoded(cases.image(5, 7, 3, 8)))
+    assert call(source, "-o", tmp_path / "out", "--impl", "all", "--device", "sim") == 0
+    out = capsys.readouterr().out
+    why = "its kernels need numba-cuda, which is not installed here: run `pip install 'gridstride[python]'`"
+    assert f"Left out: python: {why}." in out
+    assert "cuda, fused, cub, reference agree bit for bit." in out
+    assert call(source, "-o", tmp_path / "out", "--impl", "python", "--device", "sim") == 3
+    assert capsys.readouterr().err == f"gridstride: the implementation `python` cannot be used: {why}\n"

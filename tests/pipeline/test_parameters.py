@@ -133,7 +133,7 @@ def test_choices_that_cannot_be_wrong(choice: dict[str, Any], message: str) -> N
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("impl", ["library", "python"])
+@pytest.mark.parametrize("impl", ["library"])
 def test_implementations_to_come_wrong(impl: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         edges(np.zeros((2, 2), np.uint8), "sim", impl=impl)

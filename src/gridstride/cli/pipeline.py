@@ -23,7 +23,7 @@ from gridstride.cli.running import STANDARD_OUTPUT, TraceOption, require_writabl
 from gridstride.errors import GridstrideError, UsageError
 from gridstride.pipeline import batch
 from gridstride.pipeline.devices import device_for_images
-from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known
+from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known, usable
 from gridstride.pipeline.parameters import DEFAULT, Parameters
 
 VERIFICATION_FAILED = 1
@@ -90,7 +90,9 @@ def command(
     if report is not None and (workers is not None or cluster is not None):
         raise UsageError("--report measures in one process: leave out --workers and --cluster")
     require_writable(trace, report)
-    impls = IMPLEMENTATIONS if impl == ALL else (impl,)
+    impls, left_out = usable() if impl == ALL else ((impl,), {})
+    for name, reason in left_out.items():
+        tables.print(Text(f"Left out: {name}: {reason}."), soft_wrap=True)
     pipelines: HerePipelines | SpreadPipelines
     if workers is None and cluster is None:
         opened = device_for_images(device, threads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,12 +45,26 @@ class Kind:
         return self.height, self.width * self.channels
 
 
+class Kernel(Protocol):
+    """A kernel of either language."""
+
+    name: str
+
+    def __getitem__(self, configuration: Any) -> Any: ...
+
+
+class Program(Protocol):
+    """Kernels by their names."""
+
+    def __getitem__(self, name: str) -> Kernel: ...
+
+
 @dataclass(frozen=True)
 class Step:
     """One launch of a frame."""
 
     stage: str
-    kernel: gs.Kernel
+    kernel: Kernel
     grid: tuple[int, int]
     block: tuple[int, int]
     arguments: tuple[Any, ...]

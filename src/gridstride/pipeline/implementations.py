@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 import gridstride as gs
 from gridstride.errors import LaunchError, UnsupportedError, UsageError
-from gridstride.pipeline import one_pass, reference, stages
-from gridstride.pipeline.frames import Frame, Kind
+from gridstride.pipeline import one_pass, python_stages, reference, stages
+from gridstride.pipeline.frames import Frame, Kind, Program
 from gridstride.pipeline.images import MAX_PIXELS, Samples
 from gridstride.pipeline.memory import memory_limit
 from gridstride.pipeline.parameters import DEFAULT, Border, Depth, Output, Parameters
@@ -23,21 +23,29 @@ from gridstride.pipeline.results import STAGES, EdgeResult, PipelineRun, StageRu
 from gridstride.pipeline.tiled import run_in_tiles
 from gridstride.pipeline.tiles import tile_size
 
-MakeFrame = Callable[[gs.Device, gs.Module, Kind, Parameters], Frame]
-
 
 @dataclass(frozen=True)
 class OnDevice:
-    """An implementation in kernels: their file, and what makes a frame of them."""
+    """An implementation in kernels: what compiles them, what makes a frame of them, and why it cannot be used here, if so."""
 
-    source: str
-    make_frame: MakeFrame
+    compile: Callable[[gs.Device, Parameters], Program]
+    make_frame: Callable[[gs.Device, Program, Kind, Parameters], Frame]
+    missing: Callable[[], str | None] = lambda: None
+
+
+def _cuda_cpp(name: str) -> Callable[[gs.Device, Parameters], gs.Module]:
+    def compiled(device: gs.Device, parameters: Parameters) -> gs.Module:
+        with as_file(files("gridstride.pipeline") / "kernels" / name) as source:
+            return device.compile(source, defines=parameters.defines)
+
+    return compiled
 
 
 ON_DEVICE = {
-    "cuda": OnDevice("edges.cu", stages.make_cuda_frame),
-    "fused": OnDevice("fused.cu", one_pass.make_frame),
-    "cub": OnDevice("cub.cu", stages.make_cub_frame),
+    "cuda": OnDevice(_cuda_cpp("edges.cu"), stages.make_cuda_frame),
+    "fused": OnDevice(_cuda_cpp("fused.cu"), one_pass.make_frame),
+    "cub": OnDevice(_cuda_cpp("cub.cu"), stages.make_cub_frame),
+    "python": OnDevice(python_stages.compile_python, python_stages.make_frame, python_stages.python_missing),
 }
 IMPLEMENTATIONS = (*ON_DEVICE, "reference")
 """The names that `impl` takes."""
@@ -48,7 +56,7 @@ ALL = "all"
 REFERENCE_BYTES = 48
 """Bytes a pixel that the float32 reference takes at most: four stages and their padded copies and sums."""
 
-_NOT_YET = ("library", "python")
+_NOT_YET = ("library",)
 
 
 def edges(
@@ -109,8 +117,7 @@ class EdgePipeline:
         self.memory = memory
         self._chosen = ON_DEVICE.get(impl)
         if self._chosen is not None:
-            with as_file(files("gridstride.pipeline") / "kernels" / self._chosen.source) as source:
-                self._program = device.compile(source, defines=parameters.defines)
+            self._program = self._chosen.compile(device, parameters)
 
     def warm_up(self, image: Samples) -> float:
         """Have the machine code made for images like `image`, by a run on one pixel of it. Returns the seconds this took."""
@@ -175,6 +182,12 @@ class EdgePipeline:
         if self._chosen is None:
             raise UsageError("`reference` runs in NumPy and has nothing on a device")
         return self._chosen.make_frame(self.device, self._program, kind, self.parameters)
+
+
+def usable() -> tuple[tuple[str, ...], dict[str, str]]:
+    """The implementations that this installation can run, and for each of the others why it cannot."""
+    missing = {name: reason for name, on_device in ON_DEVICE.items() if (reason := on_device.missing()) is not None}
+    return tuple(name for name in IMPLEMENTATIONS if name not in missing), missing
 
 
 def require_known(impl: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 import gridstride as gs
-from gridstride.pipeline.frames import Frame, Kind, Step
+from gridstride.pipeline.frames import Frame, Kind, Program, Step
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.results import BINS, STAGES
 
@@ -43,7 +43,7 @@ def _halo(parameters: Parameters) -> int:
     return parameters.reach + 1
 
 
-def make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
+def make_frame(device: gs.Device, program: Program, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `fused`. Rows hold whole groups of four pixels, so that vectors are aligned in every row."""
     height, width = kind.height, kind.width
     strips = -(-width // strip_columns(parameters))

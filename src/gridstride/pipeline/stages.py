@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import gridstride as gs
-from gridstride.pipeline.frames import Frame, Kind, Step
+from gridstride.pipeline.frames import Frame, Kind, Program, Step
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.results import BINS, CONVERSION, STAGES
 
@@ -37,21 +37,27 @@ class Grids:
     flat: tuple[tuple[int, int], tuple[int, int]]
 
 
-def make_cuda_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
+def make_cuda_frame(device: gs.Device, program: Program, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `cuda`."""
+    return make_staged_frame(device, program, kind, parameters, image_grids(kind), "cuda")
+
+
+def image_grids(kind: Kind) -> Grids:
+    """A thread a pixel for the kernels to which its place matters; a grid has only so many blocks along y, so they go on from there."""
     image = ((-(-kind.width // BLOCK[0]), min(-(-kind.height // BLOCK[1]), MAX_GRID_Y)), BLOCK)
-    return _make_frame(device, program, kind, parameters, Grids(image, image, _flat(kind.pixels)), "cuda")
+    return Grids(image, image, _flat(kind.pixels))
 
 
-def make_cub_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters) -> Frame:
+def make_cub_frame(device: gs.Device, program: Program, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `cub`."""
     block = (CUB_THREADS, 1)
     grey = ((min(-(-kind.pixels // CUB_SEGMENT), 2 * MAX_HISTOGRAM_BLOCKS), 1), block)
     filters = ((-(-kind.width // CUB_SEGMENT), min(kind.height, MAX_GRID_Y)), block)
-    return _make_frame(device, program, kind, parameters, Grids(grey, filters, _flat(kind.pixels)), "cub")
+    return make_staged_frame(device, program, kind, parameters, Grids(grey, filters, _flat(kind.pixels)), "cub")
 
 
-def _make_frame(device: gs.Device, program: gs.Module, kind: Kind, parameters: Parameters, grids: Grids, impl: str) -> Frame:
+def make_staged_frame(device: gs.Device, program: Program, kind: Kind, parameters: Parameters, grids: Grids, impl: str) -> Frame:
+    """A frame that keeps every stage; `program` has a kernel for each, and one that makes the chosen output of one."""
     height, width = kind.height, kind.width
     source = device.empty(kind.rows, kind.dtype, name="image")
     grey, rows, blurred, magnitude = (device.empty((height, width), np.float32, name=name) for name in ("grey", "rows", "blurred", "magnitude"))
