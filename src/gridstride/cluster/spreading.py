@@ -8,6 +8,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -125,6 +126,8 @@ class _Waiting:
             except TimeoutError:
                 future.add_done_callback(self._ended.put)  # lost with its worker on the way here
                 continue
+            except CancelledError:
+                raise self._lost() from None
             job = self._jobs.pop(future)
             return self._failed(job, result) if failed else (job, result, None)
 
@@ -136,6 +139,9 @@ class _Waiting:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "gridstride":
             raise ClusterError(f"a worker of {self._cluster} has no gridstride: install the same version there") from None
         raise error
+
+    def _lost(self) -> ClusterError:
+        return ClusterError(f"the connection to the scheduler of {self._cluster} was lost")
 
     def _wait(self) -> Any:
         """The next future that has a result or an error."""
@@ -151,7 +157,7 @@ class _Waiting:
             if future.status in ("finished", "error"):
                 return future
             if future.status == "cancelled":
-                raise ClusterError(f"the connection to the scheduler of {self._cluster} was lost")
+                raise self._lost()
             future.add_done_callback(self._ended.put)  # its result was lost with a worker, and is being made again
 
     def _has_workers(self) -> bool:
