@@ -1,30 +1,36 @@
-"""`gridstride compile`: CUDA C++ to PTX, what each kernel needs, and the machine code beside its source."""
+"""`gridstride compile`: CUDA C++ and Python to PTX, what each kernel needs, and the machine code beside its source."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gridstride.arguments import parse_arguments
 from gridstride.cli.options import console, write_json
 from gridstride.errors import UsageError
 from gridstride.frontends.cuda_cpp import real_arch
+from gridstride.frontends.numba_compile import compile_function
+from gridstride.frontends.numba_cuda import fitting, python_function
+from gridstride.frontends.python_module import find_function, kernel_names, load_functions, python_reference
 from gridstride.frontends.resources import ResourceReport
 from gridstride.frontends.sass import machine_code
-from gridstride.frontends.source import LoadedSource, load_source
+from gridstride.frontends.source import LoadedSource, load_source, python_source
 from gridstride.ptx.parser import parse
 from gridstride.report import sass as sass_report
 from gridstride.report.source_lines import SourceLines
+from gridstride.runtime.python_module import request_types
 
 _WIDE = 110
 """Characters that the table needs to have a column for each number."""
 
 
 def command(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A .cu or .ptx file.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A .cu or .ptx file, or module.py:function for a Python kernel.")],
     arch: Annotated[str, typer.Option("--arch", metavar="ARCH", help="Compute capability to compile for: sm_90, sm_80, 7.5, …")] = "sm_90",
     include: Annotated[
         list[Path] | None, typer.Option("-I", "--include", metavar="FOLDER", help="Look for headers here. Repeat for more.")
@@ -40,6 +46,12 @@ def command(
     template: Annotated[
         list[str] | None, typer.Option("--template", metavar="'NAME<…>'", help="Compile this template instance. Repeat for more.")
     ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg", metavar="NAME=VALUE", help="An argument of a Python kernel, for its type: n=1000, x=f32\\[n]. Repeat for each; not where it declares its types."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the PTX to FILE.")] = None,
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead of the table; with --kernel, that kernel's alone.")] = False,
     sass: Annotated[
@@ -52,13 +64,22 @@ def command(
         str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON to FILE (- for standard output).")
     ] = None,
 ) -> None:
-    """Compile CUDA C++ to PTX and show what each kernel needs: registers, spills, stack, shared memory, barriers.
+    """Compile CUDA C++ or a Python kernel to PTX and show what each kernel needs: registers, spills, stack, shared memory, barriers.
 
     --sass needs NVIDIA's nvdisasm (`pip install 'gridstride\\[sass]'`), and for a .ptx file ptxas (`pip install nvidia-cuda-nvcc`). Host code in the file is left out. Warnings go to standard error. Exit status 2 when the source does not compile.
     """
-    loaded = load_source(
-        Path(source), arch=arch, include_dirs=include or (), defines=define or (), options=option or (), name_expressions=template or ()
-    )
+    if python_reference(source) is not None:
+        for given, name in ((include, "--include"), (define, "--define"), (option, "--option"), (template, "--template")):
+            if given:
+                raise UsageError(f"{name} is for CUDA C++; {source} is Python")
+        loaded = _compiled_python(source, kernel, arg or (), real_arch(arch))
+        kernel = None
+    elif arg:
+        raise UsageError(f"--arg gives a Python kernel its types; {source} has its own")
+    else:
+        loaded = load_source(
+            Path(source), arch=arch, include_dirs=include or (), defines=define or (), options=option or (), name_expressions=template or ()
+        )
     if template and loaded.compiled is None:
         raise UsageError(f"{source} is PTX: templates can only be instantiated from CUDA C++")
     if kernel is not None:
@@ -77,7 +98,7 @@ def command(
         _print_machine_code(loaded, machine, arch)
         if json is None:
             return
-    report = loaded.resource_report(None if loaded.kind == "cuda" else arch)
+    report = loaded.resource_report(None if loaded.kind != "ptx" else arch)
     if json is not None:
         document = describe(loaded, report, entries)
         if machine is not None:
@@ -85,6 +106,24 @@ def command(
         write_json(json, document)
     if json != "-" and not ptx and not sass:
         _print(loaded, report, entries)
+
+
+def _compiled_python(source: str, kernel: str | None, texts: Sequence[str], arch: str) -> LoadedSource:
+    """A kernel of a Python file as PTX for an architecture. texts: its arguments as `--arg` has them, for their types; none of them where it
+    declares one signature. Raises UsageError, CompileError, UnsupportedError."""
+    reference = python_reference(source)
+    assert reference is not None
+    file, named = reference
+    names = load_functions(file)
+    known = kernel_names(names)
+    name = kernel or named or (known[0] if len(known) == 1 else None)
+    if name is None:
+        raise UsageError(f"say which kernel of {file} to compile, as in {file}:{known[0] if known else 'saxpy'}")
+    function = python_function(find_function(names, name, file))
+    if not texts and len(function.signatures) == 1:
+        return python_source(compile_function(function, function.signatures[0], arch))
+    parsed = parse_arguments(texts, name, [(parameter,) for parameter in function.parameters])
+    return python_source(compile_function(function, fitting(function, request_types(function, parsed.arguments)), arch))
 
 
 def describe(loaded: LoadedSource, report: ResourceReport, entries: list[str]) -> dict[str, Any]:
@@ -124,6 +163,8 @@ def _print_machine_code(loaded: LoadedSource, machine: dict[str, sass_report.Ker
 
 
 def _parameters(loaded: LoadedSource, entry: str) -> list[dict[str, str | None]]:
+    if loaded.python is not None:
+        return [{"name": argument.name, "type": argument.spelled} for argument in loaded.python.arguments]
     known = loaded.parameters(entry)
     if known is not None:
         return [{"name": p.name or None, "type": p.type} for p in known]

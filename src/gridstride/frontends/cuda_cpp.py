@@ -149,7 +149,7 @@ def compile_cuda(
 
 
 @cache
-def _own_identity() -> str:
+def own_identity() -> str:
     """Changes with this package's stand-in headers and with how it prepares sources."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*")):
@@ -240,7 +240,7 @@ class _Unit:
     def key(self, product: str, arch: str, expressions: tuple[str, ...]) -> str:
         headers = {str(path): text for path, text in self.included.files.items()}
         folder = None if self.source_folder is None else str(self.source_folder.absolute())
-        compiler = [nvrtc.build_identity(), _own_identity(), self.command(arch), self.options.defines]
+        compiler = [nvrtc.build_identity(), own_identity(), self.command(arch), self.options.defines]
         return key_of(product, compiler, self.text, self.file_name, folder, headers, expressions)
 
     def compile(self, expressions: tuple[str, ...]) -> CompiledSource:

@@ -17,6 +17,7 @@ from typing import Any
 
 from gridstride.cache import DiskCache, key_of
 from gridstride.errors import CompileError, UnsupportedError
+from gridstride.frontends.cuda_cpp import own_identity
 from gridstride.frontends.numba_cuda import StandIn, arguments_of, errors_of_numba, numba_cuda
 from gridstride.frontends.numba_errors import compile_error, first_sentence, require_kernel
 from gridstride.frontends.nvrtc import build_identity
@@ -24,7 +25,8 @@ from gridstride.frontends.ptx_file import files
 from gridstride.frontends.python_fingerprint import fingerprint, versions
 from gridstride.frontends.python_function import CompiledPython, PythonFunction, RaisedException
 from gridstride.frontends.python_linking import GRID_SYNC, Linkable, limit_registers, linkable_file, linked
-from gridstride.frontends.python_names import name_shared_arrays
+from gridstride.frontends.python_names import mark_pointers, name_shared_arrays
+from gridstride.frontends.python_parameters import Argument
 
 _lock = RLock()
 _cache = DiskCache("python")
@@ -41,7 +43,7 @@ def compile_function(function: PythonFunction, types: Sequence[Any], arch: str) 
     key = _key(function, types, arch)
     kept = None if key is None else _cache.get(key)
     if kept is None:
-        kept = _made(function, tuple(types), entry, arch)
+        kept = _made(function, tuple(types), arguments, entry, arch)
         if key is not None:
             _cache.put(key, kept)
     exceptions = {int(code): RaisedException(**{**raised, "arguments": tuple(raised["arguments"])}) for code, raised in kept["exceptions"].items()}
@@ -54,17 +56,17 @@ def _key(function: PythonFunction, types: Sequence[Any], arch: str) -> str | Non
     if text is None or function.options.extensions or not all(isinstance(code, str) for code in function.options.link):
         return None
     links = [linkable_file(code).text for code in function.options.link]
-    return key_of("python", versions(), build_identity(), text, list(map(str, types)), arch, repr(function.options), links)
+    return key_of("python", versions(), build_identity(), own_identity(), text, list(map(str, types)), arch, repr(function.options), links)
 
 
-def _made(function: PythonFunction, types: tuple[Any, ...], entry: str, arch: str) -> dict[str, Any]:
+def _made(function: PythonFunction, types: tuple[Any, ...], arguments: Sequence[Argument], entry: str, arch: str) -> dict[str, Any]:
     """PTX, whether the grid is synchronised, and exceptions by code: a JSON value."""
     debug = function.options.debug
     with _compiling_for(_capability(arch)):
         made, texts = _compile(function, types, entry, _capability(arch))
     codes = [*map(linkable, function.options.link), *map(linkable, made.library._linking_files)]
     ptx = linked(function.name, texts, codes, providers(), arch, debug=debug)
-    ptx = name_shared_arrays(ptx, function.function)
+    ptx = mark_pointers(name_shared_arrays(ptx, function.function), entry, arguments)
     if function.options.max_registers is not None:
         ptx = limit_registers(ptx, function.options.max_registers)
     exceptions = {str(code): vars(_placed(raised, code, ptx)) for code, raised in _exceptions.items()} if debug else {}

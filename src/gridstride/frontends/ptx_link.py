@@ -2,7 +2,7 @@
 
 Compilers that write a text for each part of a program (NVVM when it debugs, NVRTC for what a kernel links) leave this to the driver's linker,
 which gives machine code. The simulator needs PTX, and PTX has no file format for it, so it is done on the text (PTX ISA 10, linking
-directives). A lone text without unknown names goes through with its debug sections; of several texts these are left out.
+directives). A lone text goes through with its debug sections; of several texts only the names of inlined functions are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _VARIABLE = re.compile(r"([A-Za-z_$%][\w$]*)\s*(?:\[[^\]]*\]\s*)*(?:=|;)")
 _IDENTIFIER = re.compile(rf"{_SKIP}|[A-Za-z_$%][\w$]*", re.DOTALL)
 _FILE = re.compile(r'\.file\s+(\d+)\s+("(?:[^"\\]|\\.)*")')
 _PLACE = re.compile(r"(\.loc\s+|inlined_at\s+)(\d+)(?=\s)")
-_OF_FUNCTION = re.compile(r"(,?\s*)function_name\s+[^,\s]+\s*,")
+_STRINGS = re.compile(r"\.section\s+\.debug_str\s*\{(.*)\}", re.DOTALL)
+_LABEL = re.compile(r"\$L__info_string\d+\b")
 _VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
 
 
@@ -48,7 +49,7 @@ def link(texts: Sequence[str], *, provided: frozenset[str] = frozenset()) -> str
     """
     modules = [list(_items(text)) for text in texts]
     if len(modules) > 1:
-        modules = _apart([_lines_kept(items) for items in modules])
+        modules = _apart(modules)
     defined: dict[str, _Item] = {}
     declared: dict[str, _Item] = {}
     for item in (item for items in modules for item in items if item.name):
@@ -74,7 +75,7 @@ def _text(lines: list[_Item], missing: list[_Item], kept: list[_Item]) -> str:
     version = max(((int(a), int(b)) for line in lines for a, b in _VERSION.findall(line.text)), default=(8, 0))
     target = next((line.text for line in lines if line.text.startswith(".target")), ".target sm_90")
     sections = [line.text for line in lines if line.kind == "section"]
-    if not sections:
+    if not any(".debug_info" in section for section in sections):
         target = re.sub(r"\s*,\s*debug\b", "", target)  # which promises the sections that are not there
     files = dict.fromkeys(line.text for line in lines if line.text.startswith(".file"))
     functions = [item for item in kept if item.kind in ("func", "entry")]
@@ -106,10 +107,12 @@ def _reached(defined: dict[str, _Item], declared: dict[str, _Item]) -> set[str]:
 
 
 def _apart(modules: list[list[_Item]]) -> list[list[_Item]]:
-    """Names that only their module sees, made different where two modules use the same; files numbered through; no debug sections."""
+    """Names that only their module sees, made different where two modules use the same; files numbered through; of the debug sections the
+    strings, of which `.loc` takes the names of inlined functions (PTX ISA 11.5.4)."""
     taken = {item.name for items in modules for item in items if item.linkage}
     files: dict[str, int] = {}
     result = []
+    strings = ""
     for number, items in enumerate(modules):
         renamed = {item.name: f"{item.name}${number}" for item in items if item.name and not item.linkage and item.kind != "entry" and item.name in taken}
         taken |= {item.name for item in items if item.name}
@@ -117,11 +120,14 @@ def _apart(modules: list[list[_Item]]) -> list[list[_Item]]:
         for item in items:
             if match := _FILE.match(item.text):
                 numbers[match[1]] = files.setdefault(match[2], len(files) + 1)
-        result.append([_renamed(item, renamed, numbers) for item in items if item.kind != "section"])
+        result.append([_renamed(item, renamed, numbers, number) for item in items if item.kind != "section"])
+        strings += "".join(_LABEL.sub(rf"\g<0>${number}", match[1]) for item in items if (match := _STRINGS.match(item.text)))
+    if strings:
+        result.append([_Item("section", f".section .debug_str\n{{{strings}}}")])
     return result
 
 
-def _renamed(item: _Item, names: dict[str, str], numbers: dict[str, int]) -> _Item:
+def _renamed(item: _Item, names: dict[str, str], numbers: dict[str, int], module: int) -> _Item:
     text = item.text
     if match := _FILE.match(text):
         return replace(item, text=f".file {numbers[match[1]]} {match[2]}")
@@ -129,12 +135,8 @@ def _renamed(item: _Item, names: dict[str, str], numbers: dict[str, int]) -> _It
         text = _IDENTIFIER.sub(lambda m: names.get(m[0], m[0]), text)
     if item.kind in ("func", "entry"):
         text = _PLACE.sub(lambda m: m[1] + str(numbers.get(m[2], m[2])), text)
+        text = _LABEL.sub(rf"\g<0>${module}", text)
     return replace(item, text=text, name=names.get(item.name, item.name))
-
-
-def _lines_kept(items: list[_Item]) -> list[_Item]:
-    """Places of inlined functions without the functions' names, which are in the debug sections."""
-    return [replace(item, text=_OF_FUNCTION.sub(r"\1", item.text)) if item.kind in ("func", "entry") else item for item in items]
 
 
 def _identifiers(text: str) -> set[str]:

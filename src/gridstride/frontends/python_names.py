@@ -1,4 +1,4 @@
-"""The names that a Python kernel gives its shared arrays, put into its PTX: Numba calls them `_cudapy_smem_1` and so on."""
+"""What the source of a Python kernel knows and its compiler's PTX does not say: the names of shared arrays, and which parameters are addresses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Sequence
 from types import FunctionType
+
+from gridstride.frontends.python_parameters import Argument, flat_parameters
 
 _SHARED = re.compile(r"\.shared\s[^;\n]*?\b(_cudapy_smem(?:_(\d+))?)\b")
 
 
 def name_shared_arrays(ptx: str, function: FunctionType) -> str:
-    """The text with the arrays of the function called as its variables are; as it is where it cannot be told which is which.
+    """The text with the arrays of the function called as its variables are, which Numba calls `_cudapy_smem_1` and so on; as it is where it
+    cannot be told which is which.
 
     Numba numbers the arrays in the order in which it meets them, which is that of the source; device functions may have some of their own.
     """
@@ -25,6 +29,15 @@ def name_shared_arrays(ptx: str, function: FunctionType) -> str:
     if len(set(names)) < len(names) or any(name in taken or not name.isascii() for name in names):
         return ptx
     return re.sub(r"\b_cudapy_smem(?:_\d+)?\b", lambda match: wanted[match[0]], ptx)
+
+
+def mark_pointers(ptx: str, entry: str, arguments: Sequence[Argument]) -> str:
+    """The text with `.ptr` at the parameters that hold addresses (PTX ISA, "Kernel Function Parameter Attributes"): 64-bit numbers beside them,
+    the extents and strides of arrays, are then known to be none."""
+    for number, parameter in enumerate(flat_parameters(arguments)):
+        if parameter.type.endswith("*"):
+            ptx = re.sub(rf"(\.param\s+\.[ub]64)(\s+{re.escape(entry)}_param_{number}\b)(?=\s*[,)\n])", r"\1 .ptr .align 1\2", ptx, count=1)
+    return ptx
 
 
 def _shared_arrays(function: FunctionType) -> list[str]:

@@ -17,6 +17,8 @@ from gridstride.frontends.signatures import Parameter
 
 _NULL = np.uint64(0)
 
+# Of each kind of argument: `spelled`, its type for people; `parameters`, those of the PTX entry that it takes; `values`, what goes into them.
+
 
 @dataclass(frozen=True)
 class Number:
@@ -24,6 +26,10 @@ class Number:
 
     name: str
     type: str
+
+    @property
+    def spelled(self) -> str:
+        return self.type
 
     def parameters(self) -> tuple[Parameter, ...]:
         return (Parameter(self.name, self.type),)
@@ -44,6 +50,10 @@ class Complex:
     name: str
     part: str
 
+    @property
+    def spelled(self) -> str:
+        return {"float32": "complex64", "float64": "complex128"}[self.part]
+
     def parameters(self) -> tuple[Parameter, ...]:
         return Parameter(f"{self.name}.real", self.part), Parameter(f"{self.name}.imag", self.part)
 
@@ -61,6 +71,10 @@ class DeviceArray:
     name: str
     element: str
     dimensions: int
+
+    @property
+    def spelled(self) -> str:
+        return f"{'record' if self.element == 'void' else self.element}[{', '.join(':' * self.dimensions)}]"
 
     def parameters(self) -> tuple[Parameter, ...]:
         axes = range(self.dimensions)
@@ -84,6 +98,10 @@ class Record:
 
     name: str
 
+    @property
+    def spelled(self) -> str:
+        return "record"
+
     def parameters(self) -> tuple[Parameter, ...]:
         return (Parameter(self.name, "void*"),)
 
@@ -98,6 +116,10 @@ class Members:
     name: str
     items: tuple[Argument, ...]
 
+    @property
+    def spelled(self) -> str:
+        return f"({', '.join(item.spelled for item in self.items)})"
+
     def parameters(self) -> tuple[Parameter, ...]:
         return tuple(parameter for item in self.items for parameter in item.parameters())
 
@@ -110,6 +132,14 @@ class EnumMember:
     """A member of an enumeration: its value."""
 
     item: Number
+
+    @property
+    def name(self) -> str:
+        return self.item.name
+
+    @property
+    def spelled(self) -> str:
+        return self.item.type
 
     def parameters(self) -> tuple[Parameter, ...]:
         return self.item.parameters()

@@ -58,6 +58,9 @@ _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
 _BANK = re.compile(r"(\d+)(?:\+\d+)? bytes cmem\[(\d+)\]")
 
 
+_TOO_OLD = re.compile(r"Unsupported \.version [\d.]+; current version is '([\d.]+)'")
+
+
 def parse_assembler_log(log: str) -> dict[str, Resources]:
     """The resources of every entry function in what `ptxas -v` prints.
 
@@ -104,9 +107,19 @@ def find_assembler() -> Path | None:
     return Path(found) if found else None
 
 
-def assemble_for_resources(ptx: str, arch: str, *, timeout_seconds: float = 300.0) -> dict[str, Resources]:
-    """Run ptxas on PTX text for its report on `arch` ("sm_90"). Raises what `assemble` raises."""
-    return parse_assembler_log(assemble(ptx, arch, timeout_seconds=timeout_seconds)[1])
+def assemble_for_resources(ptx: str, arch: str, *, any_version: bool = False, timeout_seconds: float = 300.0) -> dict[str, Resources]:
+    """Run ptxas on PTX text for its report on `arch` ("sm_90"). Raises what `assemble` raises.
+
+    any_version: the text names the version of the compiler that wrote it, not one that it needs: an older ptxas is given it as of its own.
+    """
+    try:
+        return parse_assembler_log(assemble(ptx, arch, timeout_seconds=timeout_seconds)[1])
+    except UnsupportedError as error:
+        older = _TOO_OLD.search(str(error)) if any_version else None
+        if older is None:
+            raise
+    text = re.sub(r"\.version\s+\S+", f".version {older[1]}", ptx, count=1)
+    return parse_assembler_log(assemble(text, arch, timeout_seconds=timeout_seconds)[1])
 
 
 def assemble(ptx: str, arch: str, *, timeout_seconds: float = 300.0) -> tuple[bytes, str]:

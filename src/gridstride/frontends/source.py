@@ -149,7 +149,7 @@ class LoadedSource:
         if kept is not None:
             return ResourceReport(wanted, {name: Resources.from_json(value) for name, value in kept.items()})
         try:
-            found = assemble_for_resources(self.ptx, wanted)
+            found = assemble_for_resources(self.ptx, wanted, any_version=self.python is not None)
         except UnsupportedError as error:
             return ResourceReport(wanted, {}, str(error))
         _cache.put(key, {name: resources.to_json() for name, resources in found.items()})
@@ -194,6 +194,8 @@ def load_source(
         return LoadedSource("ptx", shown, path, text, text, ptx_file.target(text) or real_arch(arch))
     if path is not None and path.suffix == ".ptx":
         raise UsageError(f"{path} is no PTX: PTX begins with .version")
+    if path is not None and path.suffix == ".py":
+        raise UsageError(f"{path} is Python, whose kernels have types only with their arguments: launch, check, profile and compile take {path}:FUNCTION")
     if path is not None and path.suffix not in _CUDA_SUFFIXES:
         raise UsageError(f"{path} is neither CUDA C++ (.cu, .cuh, .cpp) nor PTX, which begins with .version")
     compiled = compile_cuda(

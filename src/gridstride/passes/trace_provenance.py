@@ -14,8 +14,12 @@ _CARRIES = {"mov", "cvta", "add", "sub", "mad", "call", "and", "or", "selp", "mi
 
 def trace_provenance(function: Function) -> dict[int, Provenance]:
     """For every memory operation's site the pointer parameter (or ("variable", …)) that its address was made from;
-    UNKNOWN where that cannot be said."""
+    UNKNOWN where that cannot be said.
+
+    Where the kernel says of some parameters that they hold addresses (`.ptr`), the others are numbers.
+    """
     origin: dict[int, Provenance] = {}
+    numbers = {p.name for p in function.parameters if not p.pointer} if any(p.pointer for p in function.parameters) else set()
 
     def of(arg: Arg) -> Provenance | None:
         if isinstance(arg, Reg):
@@ -39,7 +43,7 @@ def trace_provenance(function: Function) -> dict[int, Provenance]:
                 for result in op.results:
                     if result is None:
                         continue
-                    new = joined(origin.get(result), _made(op, function, of))
+                    new = joined(origin.get(result), _made(op, numbers, of))
                     if new is not None and new != origin.get(result):
                         origin[result] = new
                         changed = True
@@ -52,12 +56,14 @@ def trace_provenance(function: Function) -> dict[int, Provenance]:
     return sites
 
 
-def _made(op: Op, function: Function, of: object) -> Provenance | None:
+def _made(op: Op, numbers: set[str], of: object) -> Provenance | None:
     """Where a result's pointer comes from; None where it is no pointer as far as is known."""
     assert callable(of)
     if op.kind is Kind.LOAD and op.access is not None:
         base = op.args[0]
         if op.access.space == "param" and isinstance(base, AddressOf) and base.space == "param":
+            if base.name in numbers:
+                return None
             if op.access.element.bytes * op.access.count == _POINTER_BYTES:
                 return base.name, base.offset
             return None if op.access.element.bytes < _POINTER_BYTES else UNKNOWN

@@ -138,6 +138,7 @@ class Variable:
     relocations: tuple[Relocation, ...] = ()
     extern: bool = False
     managed: bool = False
+    pointer: bool = False  # a parameter that `.ptr` says to hold an address
 
 
 @dataclass(slots=True)

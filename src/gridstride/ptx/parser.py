@@ -113,7 +113,7 @@ class _ModuleParser:
     def variables(self, space: str) -> list[Variable]:
         """The declarators after a state space, up to and with the semicolon."""
         s = self.stream
-        kind, align, vector, managed = self._type_of_declaration()
+        kind, align, vector, managed, _ = self._type_of_declaration()
         declared = []
         while True:
             variable = self._declarator(space, kind, align, vector)
@@ -124,9 +124,9 @@ class _ModuleParser:
         s.expect(";")
         return declared
 
-    def _type_of_declaration(self) -> tuple[ScalarType, int | None, int, bool]:
+    def _type_of_declaration(self) -> tuple[ScalarType, int | None, int, bool, bool]:
         s = self.stream
-        kind, align, vector, managed = None, None, 1, False
+        kind, align, vector, managed, pointer = None, None, 1, False, False
         while kind is None or s.peek().kind == "directive":
             token = s.next()
             word = token[1:]
@@ -142,6 +142,7 @@ class _ModuleParser:
                 while not s.accept(")"):
                     s.next()
             elif token == ".ptr":
+                pointer = True
                 while s.peek() in (".global", ".shared", ".const", ".local", ".param", ".generic"):
                     s.next()
                 if s.accept(".align"):  # of what is pointed to, not of the pointer (PTX ISA 7.1.7.2)
@@ -152,7 +153,7 @@ class _ModuleParser:
                 kind = TYPES["b64"]
             else:
                 s.fail(f"`{token}` is not a type", token)
-        return kind, align, vector, managed
+        return kind, align, vector, managed, pointer
 
     def _declarator(self, space: str, kind: ScalarType, align: int | None, vector: int) -> Variable:
         s = self.stream
@@ -263,8 +264,9 @@ class _ModuleParser:
             space = s.next()
             if space not in (".param", ".reg"):
                 s.fail(f"expected `.param`, found `{space}`", space)
-            kind, align, vector, _ = self._type_of_declaration()
+            kind, align, vector, _, pointer = self._type_of_declaration()
             found.append(self._declarator(space[1:], kind, align, vector))
+            found[-1].pointer = pointer
             if found[-1].size is None:
                 s.fail(f"parameter `{found[-1].name}` has no size")
             if found[-1].name != "_" and any(other.name == found[-1].name for other in found[:-1]):
