@@ -3,7 +3,7 @@
 A page's blocks are `python setup` (begins every example), `python`, `python continued` (goes on from the one before), `text` (what the python block directly above
 prints; a line `…` stands for any lines) and one `cuda`, the file that lies beside the examples.
 
-After a change that is meant: `python tests/docs/pages.py streams.cu docs/streams.md` puts what is printed now into the page, whole where lines were left out; read the difference.
+After a change that is meant: `python tests/docs/pages.py streams.cu docs/streams.md` (or `… pages.py docs/python_kernels.md`) puts what is printed now into the page, whole where lines were left out; read the difference.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def kernels(page: str) -> str:
     return found[1]
 
 
-def outputs(example: Example) -> Iterator[str]:
-    """What each block prints, run in the current folder."""
+def outputs(example: Example, file: Path) -> Iterator[str]:
+    """What each block prints, run in the current folder, as code of the page's `file`: compilers of Python look there for their source."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in example.blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            code = compile("\n" * block.line + block.code, "the page", "exec", dont_inherit=True)
+            code = compile("\n" * block.line + block.code, str(file), "exec", dont_inherit=True)
             exec(code, namespace)  # noqa: S102 - the page's own code
         yield "".join(text.rstrip() + "\n" for text in printed.getvalue().splitlines())
 
@@ -88,10 +88,10 @@ def agrees(printed: str, shown: str) -> bool:
     return re.fullmatch("".join(lines), printed) is not None
 
 
-def rewritten(page: str) -> str:
+def rewritten(page: str, file: Path) -> str:
     """The page with what its examples print now. Outputs that still agree stay as they are."""
     for example in examples(page):
-        for block, printed in zip(example.blocks, outputs(example), strict=True):
+        for block, printed in zip(example.blocks, outputs(example, file), strict=True):
             before = f"{block.code}```\n```text\n{block.shown}```\n"
             if not agrees(printed, block.shown):
                 assert before in page, f"no ```text block for what this prints:\n{block.code}\n{printed}"
@@ -102,10 +102,10 @@ def rewritten(page: str) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """A page, and the name of the file with its kernels."""
+    """A page, and the name of the file with its kernels, if it has them in one."""
 
     path: Path
-    source: str
+    source: str = ""
 
     @cached_property
     def text(self) -> str:
@@ -117,8 +117,9 @@ class Page:
 
     def require_printed(self, example: Example) -> None:
         """Run an example in the current folder, which gets the file with the kernels."""
-        Path(self.source).write_text(kernels(self.text), encoding="utf-8")
-        for block, printed in zip(example.blocks, outputs(example), strict=True):
+        if self.source:
+            Path(self.source).write_text(kernels(self.text), encoding="utf-8")
+        for block, printed in zip(example.blocks, outputs(example, self.path), strict=True):
             assert agrees(printed, block.shown), f"line {block.line} of the page prints\n{printed}\nand the page says\n{block.shown}"
 
     def require_whole(self, least: int) -> None:
@@ -130,8 +131,9 @@ class Page:
 
 
 if __name__ == "__main__":
-    page = Page(Path(sys.argv[2]).absolute(), sys.argv[1])
+    page = Page(Path(sys.argv[-1]).absolute(), *sys.argv[1:-1])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        Path(page.source).write_text(kernels(page.text), encoding="utf-8")
-        page.path.write_text(rewritten(page.text), encoding="utf-8")
+        if page.source:
+            Path(page.source).write_text(kernels(page.text), encoding="utf-8")
+        page.path.write_text(rewritten(page.text, page.path), encoding="utf-8")

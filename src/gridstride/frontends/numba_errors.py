@@ -56,12 +56,13 @@ def _sentence(text: str) -> str:
 
 
 def _place(text: str, error: Exception, function: PythonFunction) -> tuple[str, int]:
-    """The innermost line of the user's that the text names, or that Numba was at, or where the function begins."""
+    """The innermost line of the user's that the text names (which it does from there outwards), or that Numba was at, or where the function
+    begins."""
     own = os.path.abspath(function.file)
     found = [(os.path.abspath(first or second), int(number or other)) for first, number, second, other in _PLACES.findall(text)]
-    found = found or _where_numba_was(error)
+    found = found or _where_numba_was(error)[::-1]
     outside = [(file, line) for file, line in found if "site-packages" not in Path(file).parts or file == own]
-    file, line = outside[-1] if outside else (own, function.line)
+    file, line = outside[0] if outside else (own, function.line)
     return (function.file if file == own else file), line
 
 
