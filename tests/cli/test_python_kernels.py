@@ -92,7 +92,7 @@ def test_check(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None
 def test_profile_has_the_lines_of_python(run: Callable[..., tuple[int, str, str]]) -> None:
     status, out, err = run("profile", "kern.py:saxpy", *SAXPY)
     assert (status, err) == (0, "")
-    assert re.search(r"^ *\d+ % .* 14 +4 ", out, re.MULTILINE)  # four sectors a request
+    assert re.search(r"^ *\d+ % .* 14 +3\.91 ", out, re.MULTILINE)  # four sectors a request, fewer in the last warp
     assert "times each element is read: x 1, y 1" in out
 
 
