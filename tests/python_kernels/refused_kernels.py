@@ -1,5 +1,6 @@
 """Kernels that cannot be compiled, each with the line and the sentence that tells why."""
 
+import numpy as np
 from numba import cuda
 from numba.cuda import types
 
@@ -38,6 +39,10 @@ def deep(x):
     x[0] = inner(x)
 
 
+def ufunc(x):
+    x[0] = np.exp(x[1])  # ufunc
+
+
 def generates(x):  # generates
     yield x[0]
 
@@ -54,6 +59,7 @@ SENTENCES = [
     ("sized", "sized", "the shape of a shared or local array is a constant, and its type one that Numba knows"),
     ("texts", "texts", "there is no `add(Literal[str](a), float64)` in kernels"),
     ("deep", "deep", "Unknown attribute 'missing' of type array(float64, 1d, C)"),
+    ("ufunc", "ufunc", "there is no NumPy function `exp` in kernels; `math` has most of them"),
     ("generates", "generates", "a kernel is a plain function, no generator and no coroutine"),
     ("many", "many", "the arguments of a kernel are given by position; `*x` is no parameter of that kind"),
 ]

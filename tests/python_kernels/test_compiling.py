@@ -243,7 +243,7 @@ def test_results_are_taken_from_disk(sim, monkeypatch, tmp_path):
 
 
 def test_the_providers_of_functions_exist():
-    for provider in numba_compile._providers().values():
+    for provider in numba_compile.providers().values():
         assert provider().text
     assert python_linking.GRID_SYNC.is_file()
     assert python_function(declared).signatures

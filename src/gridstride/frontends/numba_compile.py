@@ -16,10 +16,10 @@ from threading import RLock
 from typing import Any
 
 from gridstride.cache import DiskCache, key_of
-from gridstride.errors import CompileError, UnsupportedError
+from gridstride.errors import UnsupportedError
 from gridstride.frontends.cuda_cpp import own_identity
 from gridstride.frontends.numba_cuda import StandIn, arguments_of, errors_of_numba, numba_cuda
-from gridstride.frontends.numba_errors import compile_error, first_sentence, require_kernel
+from gridstride.frontends.numba_errors import compile_error, inner_error, require_kernel
 from gridstride.frontends.nvrtc import build_identity
 from gridstride.frontends.ptx_file import files
 from gridstride.frontends.python_fingerprint import fingerprint, versions
@@ -85,8 +85,7 @@ def _compile(function: PythonFunction, types: tuple[Any, ...], entry: str, capab
     except errors_of_numba() as error:
         raise compile_error(error, function) from None
     except Exception as error:
-        what = first_sentence(str(error)) or "no reason given"
-        raise CompileError(f"{function.file}:{function.line}: {function.name}: Numba could not compile it ({type(error).__name__}: {what})") from error
+        raise inner_error(error, function) from error
 
 
 def _compile_as_dispatcher(

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gridstride.errors import CompileError
 from gridstride.frontends.python_function import PythonFunction
 
@@ -22,6 +24,15 @@ def compile_error(error: Exception, function: PythonFunction) -> CompileError:
     text = _COLOURS.sub("", str(error))
     file, line = _place(text, error, function)
     return CompileError(f"{file}:{line}: {function.name}: {_sentence(text) or type(error).__name__}")
+
+
+def inner_error(error: Exception, function: PythonFunction) -> CompileError:
+    """The error to raise where the compiler failed in itself."""
+    file, line = _place("", error, function)
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], np.ufunc):
+        return CompileError(f"{file}:{line}: {function.name}: there is no NumPy function `{error.args[0].__name__}` in kernels; `math` has most of them")
+    what = first_sentence(str(error)) or "no reason given"
+    return CompileError(f"{file}:{line}: {function.name}: Numba could not compile it ({type(error).__name__}: {what})")
 
 
 def require_kernel(function: PythonFunction) -> None:

@@ -80,7 +80,7 @@ class Launcher:
             count = len(argument.parameters())
             found = self._array(argument, kind, values[first : first + count])
             if found is not None:
-                yield argument.name, found  # type: ignore[union-attr]
+                yield argument.name, found
             first += count
 
     def _array(self, argument: Argument, kind: Any, values: Sequence[Any]) -> Array | None:
