@@ -21,6 +21,13 @@ from gridstride import gallery
 from gridstride.gallery import measuring
 
 
+def write(file: Path, found: dict[str, Any]) -> None:
+    """The whole file or the one before."""
+    fresh = file.with_name(f".{file.name}.new")
+    fresh.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    fresh.replace(file)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="where the JSON goes; ladders that are in it and not measured now are kept")
@@ -35,11 +42,14 @@ def main() -> int:
     def progress(said: str) -> None:
         print(f"{time.perf_counter() - began:6.1f} s  {said}", file=sys.stderr, flush=True)
 
-    found: dict[str, Any] = (measuring.predict if given.predict else measuring.measure)(ladders, workshop, progress)
+    found: dict[str, Any] = {"steps": []}
     if given.only and given.file.exists():
         kept = json.loads(given.file.read_text(encoding="utf-8"))
-        found["steps"] = [one for one in kept["steps"] if one["ladder"] not in {ladder.name for ladder in ladders}] + found["steps"]
-    given.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        found["steps"] = [one for one in kept["steps"] if one["ladder"] not in given.only]
+    for ladder in ladders:  # written after each, so that a run that is cut off leaves what it has
+        made = (measuring.predict if given.predict else measuring.measure)([ladder], workshop, progress)
+        found = {**made, "steps": [*found["steps"], *made["steps"]]}
+        write(given.file, found)
     wrong = [one for one in found["steps"] if "wrong" in one]
     for one in wrong:
         print(f"{one['ladder']}/{one['step']} at {one['size']}: {one['wrong']}", file=sys.stderr)

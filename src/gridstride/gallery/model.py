@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,17 @@ class Data:
         """The first content; None for an array that nobody has written."""
         if not isinstance(self.initial, Initial):
             return np.ascontiguousarray(self.initial, self.numpy_type).reshape(self.shape)
-        values = self.initial.build(self.numpy_type, math.prod(self.shape))
+        values = _built(self.initial, self.dtype, math.prod(self.shape))
         return None if values is None else values.reshape(self.shape)
+
+
+@lru_cache(maxsize=3)
+def _built(initial: Initial, dtype: str, count: int) -> npt.NDArray[Any] | None:
+    """The steps of a ladder take the same arrays one after the other, and drawing millions of numbers takes seconds. Not to be written to."""
+    values = initial.build(DTYPES[dtype], count)
+    if values is not None:
+        values.flags.writeable = False
+    return values
 
 
 def empty(*shape: int, dtype: str = "f32") -> Data:

@@ -77,7 +77,7 @@ def comparison(ladder: Ladder, climbed: Sequence[Climbed]) -> RenderableType:
     headings, rows = table_rows(ladder, climbed)
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"{ladder.title}: {format_size(ladder.shown)}", title_justify="left")
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
+        table.add_column(heading, justify="right" if number else "left", no_wrap=not number)
     for one, row in zip(climbed, rows, strict=True):
         marked: list[Any] = [Text(row[0], style="bold green" if one.passed else "bold red")]
         marked += [Text(cell, style="bold" if name in one.step.moves else "") for name, cell in zip(ladder.columns, row[1:-1], strict=True)]

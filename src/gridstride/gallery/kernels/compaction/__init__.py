@@ -41,7 +41,7 @@ LADDER = Ladder(
     problem=problem,
     steps=(
         Step("atomic", "An atomic for each element that is kept, all on one counter (the machine compiler may let one lane ask for its warp).", lambda size: one("compact_atomic", BLOCK, size)),
-        Step("warp", "A ballot numbers the lanes, one lane asks for all: a thirty-second of the atomics.", lambda size: one("compact_warp", BLOCK, size), ("atomic_operations", "votes")),
+        Step("warp", "A ballot numbers the lanes, one lane asks for all: a sixteenth of the atomics where every other element is kept.", lambda size: one("compact_warp", BLOCK, size), ("atomic_operations", "votes")),
         Step("block", "One atomic for 4,096 elements, and sixteen loads a thread under way.", lambda size: one("compact_block", ITEMS, size), ("atomic_operations", "blocks")),
         Step("ordered", "Counts, their scan, then the elements to their places: no atomic, the input's order, at the price of reading it twice.", ordered,
              ("atomic_operations", "launches", "load_sectors"), lambda size: {"counts": empty(cdiv(size[0], ITEMS), dtype="i32")}, problem=lambda size: problem(size, ordered=True)),

@@ -50,7 +50,7 @@ an increment is an instruction of its own that counts equal lanes together, so t
         Step("per-warp", "A histogram for each warp: the eight warps of a block do not wait for each other. The warp's own conflicts remain.", lambda size: launches("per_warp", 1024, size), ("shared_wavefronts",)),
         Step("vector", "Sixteen bytes a load: a sixteenth of the loads for as many atomics.", lambda size: launches("vector", 16384, size), ("load_requests", "sectors_per_load")),
         Step("cub", "CUB's BlockHistogram with atomics in shared memory: one histogram a block, sixteen bytes a thread.", lambda size: launches("cub", 16384, size), source="cub.cu"),
-        Step("skewed", "The kernel of vector on skewed data: as many atomics, in a third of the passes, since increments of one counter by several lanes are made together.",
+        Step("skewed", "The kernel of vector on skewed data: as many atomics, in well under half the passes, since increments of one counter by several lanes are made together.",
              lambda size: launches("vector", 16384, size), ("shared_atomic_wavefronts",), problem=skewed),
         Step("runs", "Counting runs in registers looks clever and is worse: a sum is no increment, lanes with the same counter add one after the other, and lanes go apart.", lambda size: launches("runs", 16384, size), ("shared_atomics", "shared_atomic_wavefronts"), problem=skewed),
     ),
