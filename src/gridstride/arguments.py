@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from gridstride.errors import UsageError
-from gridstride.runtime.expressions import Number, evaluate, evaluate_count
+from gridstride.runtime.expressions import Number, evaluate, evaluate_count, split_at_commas
 from gridstride.runtime.initial import DTYPES, Initial, Kind, read_array, typed
 from gridstride.runtime.request import Argument, Buffer, RawPointer, Scalar
 
@@ -130,25 +130,13 @@ def _buffer(match: re.Match[str], position: int, scalars: Mapping[str, Number]) 
         if initial.kind != "file" or initial.path is None:
             raise UsageError(f"a buffer needs its size, as in {name}[1000]")
         return Buffer(DTYPES[name], read_array(initial.path, initial.member, DTYPES[name]).shape, initial, out)
-    shape = tuple(evaluate_count(size, scalars, "a size") for size in _split(sizes))
+    shape = tuple(evaluate_count(size, scalars, "a size") for size in split_at_commas(sizes))
     return Buffer(DTYPES[name], shape, initial, out)
-
-
-def _split(text: str) -> list[str]:
-    """Comma-separated expressions; commas inside parentheses (`cdiv(n, 2)`) do not separate."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
 
 
 def parse_dimensions(text: str, scalars: Mapping[str, Number], what: str) -> tuple[int, ...]:
     """`--grid` and `--block`: one to three expressions separated by commas, or plain numbers as in 16x16."""
-    parts = text.split("x") if re.fullmatch(r"\s*\d+(\s*x\s*\d+)+\s*", text) else _split(text)
+    parts = text.split("x") if re.fullmatch(r"\s*\d+(\s*x\s*\d+)+\s*", text) else split_at_commas(text)
     if len(parts) > 3:
         raise UsageError(f"{what} {text} has {len(parts)} dimensions; there are at most 3")
     try:

@@ -33,17 +33,22 @@ class OnDevice:
     missing: Callable[[], str | None] = lambda: None
 
 
-def _cuda_cpp(name: str) -> Callable[[gs.Device, Parameters], gs.Module]:
+Contracts = Callable[[Parameters], dict[str, gs.Contract]]
+
+
+def _cuda_cpp(name: str, contracts: Contracts | None = None) -> Callable[[gs.Device, Parameters], gs.Module]:
+    """contracts: of the kernels, where they depend on the parameters and cannot stand in the file."""
+
     def compiled(device: gs.Device, parameters: Parameters) -> gs.Module:
         with as_file(files("gridstride.pipeline") / "kernels" / name) as source:
-            return device.compile(source, defines=parameters.defines)
+            return device.compile(source, defines=parameters.defines, contracts=contracts(parameters) if contracts is not None else {})
 
     return compiled
 
 
 ON_DEVICE = {
     "cuda": OnDevice(_cuda_cpp("edges.cu"), stages.make_cuda_frame),
-    "fused": OnDevice(_cuda_cpp("fused.cu"), one_pass.make_frame),
+    "fused": OnDevice(_cuda_cpp("fused.cu", one_pass.contracts), one_pass.make_frame),
     "cub": OnDevice(_cuda_cpp("cub.cu"), stages.make_cub_frame),
     "python": OnDevice(python_stages.compile_python, python_stages.make_frame, python_stages.python_missing),
 }

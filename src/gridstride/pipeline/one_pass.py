@@ -43,6 +43,24 @@ def _halo(parameters: Parameters) -> int:
     return parameters.reach + 1
 
 
+def contracts(parameters: Parameters) -> dict[str, gs.Contract]:
+    """What the kernels need of a launch, by their names. A warp takes a strip, so strips are what is counted; rows of the edges, and of an output that is
+    not the edges, are whole groups of four pixels. Parameters of kernels that a macro makes have no names: p8 is the width, p9 the height, p10 the rows
+    of a strip, p2 the edges, p6 the output."""
+    written = ("p2",) if parameters.plain else ("p2", "p6")
+    row = f"{PIXELS_OF_A_LANE}*cdiv(p8,{PIXELS_OF_A_LANE})"
+    contract = gs.Contract(
+        extent=f"cdiv(p8,{strip_columns(parameters)})*cdiv(p9,p10)",
+        block=(32, warps(parameters)),
+        tile=warps(parameters),
+        nonempty=True,
+        covers=written,
+        extents={**dict.fromkeys(written, (row, "p9")), "p4": BINS, "p5": BINS + 1},
+        distinct=("p0", "p4", "p5", *written),
+    )
+    return {f"fused_{kind}_{channels}": contract for kind in ("u8", "u16") for channels in (1, 3, 4)}
+
+
 def make_frame(device: gs.Device, program: Program, kind: Kind, parameters: Parameters) -> Frame:
     """The frame of `fused`. Rows hold whole groups of four pixels, so that vectors are aligned in every row."""
     height, width = kind.height, kind.width

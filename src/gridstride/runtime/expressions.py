@@ -71,6 +71,18 @@ def evaluate_count(text: str, names: Mapping[str, Number], what: str) -> int:
     return int(value)
 
 
+def split_at_commas(text: str) -> list[str]:
+    """Expressions with commas between; those inside parentheses (`cdiv(n, 2)`) do not separate."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """The names that an expression takes from outside, in order. Raises UsageError where it is none."""
     try:

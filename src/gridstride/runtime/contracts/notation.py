@@ -12,6 +12,7 @@ from typing import Any
 
 from gridstride.errors import UsageError
 from gridstride.runtime.contracts.contract import Contract
+from gridstride.runtime.expressions import split_at_commas
 
 
 def parse_contract(text: str) -> Contract:
@@ -39,15 +40,7 @@ def parse_contract(text: str) -> Contract:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """Parts separated by commas outside of brackets: `cdiv(n,2),m` has two."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return tuple(parts)
+    return tuple(split_at_commas(text))
 
 
 def _whole(text: str) -> int:
