@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -60,6 +61,7 @@ def command(
     save: running.SaveOption = None,
     trace: running.TraceOption = None,
     html: running.HtmlOption = None,
+    workers: running.WorkersOption = None,
 ) -> None:
     """Run one kernel once, or every launch of a case file, and show what came out.
 
@@ -75,8 +77,17 @@ def command(
         )
         if covers and (looking.request is None or double_write.CHECK.kind not in looking.request.kinds):
             raise UsageError(f"--covers {covers[0]} is what the check double-write looks at: add --checks double-write, or use gridstride check")
+        spread = None
+        if workers is not None:
+            if cases is None or trace is not None:
+                raise UsageError("--workers spreads the launches of a case file: give --cases" if cases is None else "--trace is for one process: leave out --workers")
+            from gridstride.cli.launch_spread import Setting, run_spread  # Dask, which other runs need not wait for
+
+            options_of_each = {"seed": seed, "threads": threads or 1, "budget": budget, "lockstep": lockstep}
+            setting = Setting(what, device, options_of_each, profile, looking.request)
+            spread = partial(run_spread, setting, workers=workers)
         with running.traced(trace):
-            run = what.run(target, profile=profile, checks=looking.request)
+            run = what.run(target, profile=profile, checks=looking.request, spread=spread)
         run = looking.settle(run, SourceLines(Path(source).parent).line, lambda said: errors.print(Text(said)))
         running.write_results(run, json, save)
         running.write_page(run, source, html)

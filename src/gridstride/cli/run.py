@@ -84,7 +84,7 @@ _SHARED = frozenset(
 """Options that `check` and `profile` have for scripts too."""
 _OF_LAUNCHES = {
     "arg": "--arg", "shared": "--shared", "cooperative": "--cooperative", "cluster": "--cluster", "only": "--only", "include": "--include",
-    "define": "--define", "save": "--save", "html": "--html",
+    "define": "--define", "save": "--save", "html": "--html", "workers": "--workers",
 }  # fmt: skip
 
 

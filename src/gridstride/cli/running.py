@@ -34,6 +34,7 @@ from gridstride.runtime.recording import timeline
 from gridstride.runtime.request import Argument, LaunchRequest, Scalar
 
 STANDARD_OUTPUT = Path("-")
+Spread = Callable[[Sequence[LaunchRequest]], Sequence[CaseResult]]
 SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The kernels: a .cu or .ptx file, or module.py:function for a Python kernel.")]
 KernelArgument = Annotated[
     str | None, typer.Argument(metavar="KERNEL", help="Which kernel to launch; not with --cases.", show_default=False)
@@ -66,6 +67,7 @@ CoversOption = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="An output of which each element is written by exactly one thread (double-write). Repeat for more.")
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- for standard output).")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="With --cases: spread the launches over N processes.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page: outputs, findings with their source, counters, roofline, occupancy.")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE.json", help="Write when copies and kernels run, by the device's model, for ui.perfetto.dev.")
@@ -91,10 +93,13 @@ class WhatToRun:
     cluster: str | None = None
     covers: Sequence[str] = ()
 
-    def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None) -> RunResult:
-        """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError."""
+    def run(self, target: Device, *, profile: bool = False, checks: CheckRequest | None = None, spread: Spread | None = None) -> RunResult:
+        """Run it on `target`. What goes wrong in a launch is in the result; wrong options and files raise UsageError.
+
+        spread: gives the results of a case file's launches instead of running them here.
+        """
         if self.cases is not None:
-            return _run_file(target, lambda: self.load(target), self._of_file(), profile, checks)
+            return _run_file(target, lambda: self.load(target), self._of_file(), profile, checks, spread)
         return _run_single(target, lambda: self.load(target), self, profile, checks)
 
     def launches(self, target: Device) -> tuple[Module | PythonModule, list[LaunchRequest]]:
@@ -144,7 +149,12 @@ def _refuse_for_python(what: WhatToRun) -> None:
 
 
 def _run_file(
-    target: Device, load: Callable[[], Module | PythonModule], requests: list[LaunchRequest], profile: bool, checks: CheckRequest | None
+    target: Device,
+    load: Callable[[], Module | PythonModule],
+    requests: list[LaunchRequest],
+    profile: bool,
+    checks: CheckRequest | None,
+    spread: Spread | None,
 ) -> RunResult:
     try:
         module = load()
@@ -152,6 +162,8 @@ def _run_file(
         raise
     except GridstrideError as error:
         return RunResult(target.name, tuple(failed_case(request, error) for request in requests))
+    if spread is not None:
+        return RunResult(target.name, tuple(spread(requests)))
     with progress(len(requests)) as step:
         results = run_cases(requests, module, lambda request: step(request.name), profile=profile, checks=checks)
     return RunResult(target.name, tuple(results))
