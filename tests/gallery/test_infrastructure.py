@@ -175,6 +175,23 @@ def test_a_laboratory_on_the_command_line(tmp_path: Path, capsys: pytest.Capture
     assert status("hint", "coalesce", "9") == 2 and "coalesce has hints 1 to 3, not '9'" in capsys.readouterr().err
 
 
+def test_a_solution_that_never_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "endless.cu").write_text(
+        'extern "C" __global__ void row_sums(const float *in, volatile float *out, int height, int width) { while (true) out[0] = in[0]; }'
+    )
+    assert status("check", "coalesce", str(tmp_path / "endless.cu")) == 1
+    assert "budget" in capsys.readouterr().out
+
+
+def test_solutions_that_do_not_compile_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.cu").write_text('extern "C" __global__ void row_sums(const float *in) { no }')
+    assert status("check", "coalesce", str(tmp_path / "broken.cu")) == 2
+    assert 'identifier "no" is undefined' in capsys.readouterr().err
+    (tmp_path / "other.cu").write_text('extern "C" __global__ void sums(const float *in) { }')
+    assert status("check", "coalesce", str(tmp_path / "other.cu")) == 2
+    assert "row_sums" in capsys.readouterr().err
+
+
 # ---- the command
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+import gridstride as gs
 from gridstride.cli.options import console, write_json
 from gridstride.errors import UnsupportedError, UsageError
 from gridstride.gallery import Climbed, Grade, Workshop, climb, find, lab, labs, ladders, project, text
@@ -20,6 +21,8 @@ from gridstride.report import profile_text
 from gridstride.report.files import require_writable
 from gridstride.report.source_lines import SourceLines
 
+BUDGET = 2_000_000
+"""Loop iterations of all warps together after which a solution is stopped: exercises need a hundredth of them, and an endless loop ends."""
 _ACTIONS = {"run": "NAME[/STEP]", "compare": "NAME", "open": "NAME DIR", "check": "LAB [FILE]", "hint": "LAB [N]"}
 
 
@@ -58,10 +61,10 @@ def command(
         return
     if not device.startswith("sim"):
         raise UnsupportedError(f"`{device}`: counters and checks are the simulator's; name a simulated device, such as sim:h200")
-    workshop = Workshop(device)
     if action == "check":
-        _check(rest[0], Path(rest[1]) if len(rest) > 1 else None, workshop, json)
+        _check(rest[0], Path(rest[1]) if len(rest) > 1 else None, Workshop(gs.device(device, budget=BUDGET)), json)
     else:
+        workshop = Workshop(device)
         ladder, steps = find(rest[0])
         with _progress() as progress:
             climbed = climb(ladder, steps, workshop, progress)

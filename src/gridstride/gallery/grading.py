@@ -66,14 +66,21 @@ class Lab:
         )  # fmt: skip
 
     def grade(self, source: Path, workshop: Workshop | None = None) -> Grade:
-        """Try a solution on every size under all checks, and hold its counters against the goals. Raises CompileError and UsageError."""
+        """Try a solution on every size under all checks, as long as nothing is wrong, and hold its counters at the last against the goals.
+
+        Raises CompileError and UsageError.
+        """
         ladder, shop = self.ladder, workshop or Workshop()
-        runs = [shop.run(ladder, self.step, size, check=True, count=True, source=source) for size in (*self.awkward, self.shown)]
+        runs: list[Run] = []
+        for size in (*self.awkward, self.shown):
+            runs.append(shop.run(ladder, self.step, size, check=True, count=True, source=source))
+            if not runs[-1].passed:
+                break
         wrong = next((run for run in runs if run.wrong is not None), None)
         found = next((run for run in runs if run.findings), None)
         judged = [Judged("outputs as NumPy's", wrong is None, "" if wrong is None else f"at {_size(wrong)}: {wrong.wrong}")]
         judged.append(Judged("no findings", found is None, "" if found is None else f"at {_size(found)}: {found.findings[0].kind}: {found.findings[0].message}"))
-        values = runs[-1].values(ladder.columns) if runs[-1].launches else {}
+        values = runs[-1].values(ladder.columns) if runs[-1].launches and runs[-1].size == self.shown else {}
         for goal in self.goals:
             value = values.get(goal.counter)
             judged.append(Judged(goal.text, value is not None and goal.met(value), "not counted" if value is None else f"{value:,.10g}", goal.hint))
