@@ -45,8 +45,8 @@ def work(job: Job) -> CaseResult:
 
 
 def run_spread(setting: Setting, requests: Sequence[LaunchRequest], workers: int) -> list[CaseResult]:
-    """Every launch's result, in the order of the requests. One whose workers die has that for its failure; after an interrupt, so have those that
-    had not been done."""
+    """Every launch's result, in the order of the requests. One whose workers die has that for its failure. After an interrupt there are those that
+    were done, and one that says so, as in a single process."""
     results: dict[int, CaseResult] = {}
     try:
         with running.progress(len(requests)) as step, cluster.opened(workers=workers) as opened:
@@ -55,7 +55,10 @@ def run_spread(setting: Setting, requests: Sequence[LaunchRequest], workers: int
                 step(job.request.name)
     except KeyboardInterrupt:
         pass
-    return [results.get(number) or _failed(request, "interrupted", "interrupted before it was done") for number, request in enumerate(requests)]
+    missing = next((number for number in range(len(requests)) if number not in results), None)
+    if missing is not None:
+        results[missing] = _failed(requests[missing], "interrupted", "interrupted")
+    return [results[number] for number in sorted(results)]
 
 
 def _failed(request: LaunchRequest, code: str, message: str) -> CaseResult:
