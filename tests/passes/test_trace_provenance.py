@@ -26,16 +26,16 @@ ret; }}
 
 
 def origins(x: str, y: str) -> list[int]:
-    """The offset of the parameter that each global access comes from; -1: unknown."""
+    """The offset of the parameter that each site comes from; -1: unknown."""
     return [offset for offset, _, _ in access_provenance(parse(PTX.format(x=x, y=y)), "k")][5:]  # behind the loads of the parameters
 
 
 def test_numbers_added_to_an_address_leave_its_origin() -> None:
-    # x twice, y, the pointer in a structure, an integer that is cast, one of two addresses, a number that no address was added to
-    assert origins(".ptr .align 1", ".ptr .global .align 4") == [0, 0, 16, 24 + 8, 40, -1, -1]
+    # x twice, the branch, y, the pointer in a structure, an integer that is cast, one of two addresses, a number that no address was added to
+    assert origins(".ptr .align 1", ".ptr .global .align 4") == [0, 0, -1, 16, 24 + 8, 40, -1, -1]
 
 
 @pytest.mark.parametrize("attribute", ["", ".ptr .align 1"])
 def test_without_the_attribute_every_parameter_may_be_an_address(attribute: str) -> None:
     """Said of one parameter, it holds for all: the other is then a number."""
-    assert origins("", attribute) == [-1, -1, 16, 32, 40, -1 if attribute == "" else 16, -1]  # x + extent: two candidates, or two numbers
+    assert origins("", attribute) == [-1, -1, -1, 16, 32, 40, -1, -1]  # x + extent: two candidates, or two numbers
