@@ -1,5 +1,6 @@
 """What numba.cuda promises its users, one function each, run on the simulator in one process: `python api_cases.py [NAME…]` prints JSON, the name of
-each case with its traceback or null. The same functions hold on a GPU, but for those that say otherwise."""
+each case with its traceback or null. The same functions held on an H200 with numba-cuda 0.30.4, each in a process of its own, but for those that say
+otherwise."""
 
 import asyncio
 import collections
@@ -97,6 +98,9 @@ def case_out_of_memory():
 
 
 def case_close_and_begin_again():
+    """Only on the simulator: on a GPU numba-cuda 0.30 finds its context destroyed from then on, in a process where others use the GPU too."""
+    if not SIMULATED:
+        return
     x = cuda.to_device(np.zeros(10))
     add_one[1, 32](x)
     assert (x.copy_to_host() == 1).all()
@@ -146,7 +150,7 @@ def case_layouts():
     assert cuda.device_array((3, 4), np.int16, order="F").strides == (2, 6)
     raises(ValueError, lambda: cuda.to_device(values[:, ::2]), "non-contiguous")
     target = np.zeros((5, 4))
-    raises(ValueError, lambda: copy_2d[(1, 1), (8, 8)](values[:, ::2], target), "non-contiguous")
+    raises(ValueError, lambda: copy_2d[(1, 1), (8, 8)](values[:, ::2], target), "non-contiguous" if SIMULATED else "")
 
 
 def case_views():
@@ -583,6 +587,9 @@ def case_streams():
 
 
 def case_callbacks():
+    """Only on the simulator: numba-cuda 0.30.4 asks a stream's handle for a `value` that it has not."""
+    if not SIMULATED:
+        return
     called = []
     stream = cuda.stream()
     stream.add_callback(lambda stream, status, arg: called.append((status, arg)), "first")
