@@ -238,6 +238,25 @@ def test_event_times_are_said_to_be_the_models(tmp_path: Path) -> None:
     assert done.stderr == "gridstride: times between events are those of the modelled A100 SXM 80GB, not of this machine\n"
 
 
+WITHOUT_NUMBA = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "numba_cuda" else found(name, *rest)
+sys.modules["numba_cuda"] = None
+from gridstride.cli import main
+main(["run", "script.py", "--device", "sim"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "ends"), [("print('fine')", 0, ""), ("import numba_cuda", 1, "need numba-cuda: pip install 'gridstride[python]'\n")]
+)
+def test_without_numba(tmp_path: Path, text: str, status: int, ends: str) -> None:
+    (tmp_path / "script.py").write_text(text)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stderr.endswith(ends)) == (status, True), done.stderr
+
+
 # ---- other ways in ---------------------------------------------------------------------------------------------------
 
 

@@ -647,6 +647,35 @@ def case_threads_of_the_host():
     assert not wrong, wrong
 
 
+def case_freeing_waits_for_nobody():
+    """Finalizers free memory, in whatever thread the garbage collector runs: also while another holds the device and waits for that thread."""
+    if not SIMULATED:
+        return
+    driver = cuda.cudadrv.driver.driver
+    device = gridstride.numba.current()
+    before = cuda.current_context().get_memory_info().free
+    addresses = [driver.cuMemAlloc(4096) for _ in range(3)]
+    stream, event, host = driver.cuStreamCreate(0), driver.cuEventCreate(0), np.zeros(16)
+    driver.cuMemHostRegister(host.ctypes.data, host.nbytes, 2)
+
+    def finalize():
+        for address in addresses:
+            driver.cuMemFree(address)
+        driver.cuStreamDestroy(stream)
+        driver.cuEventDestroy(event)
+        driver.cuMemHostUnregister(host.ctypes.data)
+
+    with device._queue.lock:
+        other = threading.Thread(target=finalize, daemon=True)
+        other.start()
+        other.join(30)
+        assert not other.is_alive()
+    add_one[1, 32](cuda.to_device(np.zeros(3)))
+    cuda.synchronize()
+    assert before - cuda.current_context().get_memory_info().free < 3 * 4096
+    raises(CudaAPIError, lambda: driver.cuMemFree(addresses[0]), "nothing was allocated at", "or it was freed before")
+
+
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
@@ -63,6 +64,11 @@ class Ended:
     failure: Failure | None = None
 
 
+def _numba_is_here() -> bool:
+    """Whether numba-cuda is installed; scripts that only use Gridstride do without."""
+    return find_spec("numba_cuda") is not None
+
+
 def is_script(source: str) -> bool:
     """Whether a source is a Python script, as against `module.py:function`, which names a kernel."""
     return source.endswith((".py", ".pyw"))
@@ -76,7 +82,8 @@ def run_script(asked: ScriptRun, looking: CheckOptions, errors: Console) -> int:
     running.require_writable(asked.json, asked.trace)
     code = _compiled(asked.path)
     device = open_device(asked.device, seed=asked.seed, threads=asked.threads, budget=asked.budget, lockstep=asked.lockstep)
-    numba_host.use(device)
+    if _numba_is_here() or "numba" in sys.modules:
+        numba_host.use(device)
     on_gpu = not isinstance(device, Simulator)
     with ExitStack() as session:
         session.enter_context(running.traced(asked.trace))
@@ -256,6 +263,8 @@ def _tell(run: RunResult, asked: ScriptRun, looking: CheckOptions, counted: Prof
         errors.print(findings_text.finding(finding, sources))
     if looking.request is not None:
         errors.print(findings_text.verdict(run.cases[:1]), highlight=False)
+    if run.cases[0].failure is not None and not _numba_is_here() and "numba" in run.cases[0].failure.message:
+        errors.print(Text("gridstride: scripts of numba.cuda need numba-cuda: pip install 'gridstride[python]'"))
     simulation = numba_host.serving()
     if simulation is not None and simulation.timed:
         errors.print(Text(f"gridstride: times between events are those of the modelled {simulation.device.spec.name}, not of this machine"))

@@ -92,10 +92,10 @@ class Simulation:
         return storage.address
 
     def release(self, address: int) -> None:
-        held = self._held.pop(address, None)
-        if held is None:
+        """Give an allocation back. Numba asks for it from finalizers, which the garbage collector runs at any moment and in any thread: nothing
+        here may wait for the device, which frees what nobody holds any more before its next operation."""
+        if self._held.pop(address, None) is None:
             raise UsageError(f"nothing was allocated at {address:#x}, or it was freed before")
-        held.storage.free()
 
     def holds(self, address: int) -> bool:
         return address in self._held
@@ -137,12 +137,11 @@ class Simulation:
             twin.memory.write(twin.address, registered.host())
 
     def unregister(self, address: int) -> None:
+        """As `release`."""
         registered = self._registered.pop(address, None)
         if registered is None:
             raise UsageError(f"the host's memory at {address:#x} is not pinned")
         self.device.unpin(address)
-        if registered.twin is not None:
-            registered.twin.free()
 
     def mapped_address(self, address: int) -> int:
         """Where kernels find memory of the host that is mapped."""
@@ -155,7 +154,7 @@ class Simulation:
 
     def exchange(self, *, to_device: bool) -> None:
         """Before and after a kernel: memory of the host that is mapped where it lies is one memory for both sides."""
-        for registered in self._registered.values():
+        for registered in list(self._registered.values()):
             twin = registered.twin
             if twin is None:
                 continue

@@ -156,7 +156,7 @@ class Simulator(Device):
 
     def is_pinned(self, address: int) -> bool:
         """Whether an address lies in pinned memory."""
-        if any(start <= address < start + nbytes for start, nbytes in self._pinned_in_place.items()):
+        if any(start <= address < start + nbytes for start, nbytes in list(self._pinned_in_place.items())):
             return True
         if not self._pinned:
             return False
