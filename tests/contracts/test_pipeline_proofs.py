@@ -61,6 +61,23 @@ def test_kernels_of_a_stage_each(file: str, kernel: str) -> None:
     assert len(proof.sizes) >= 10 and sum(proof.covered.values()) > 10_000 and "double-write" in proof.checks
 
 
+@pytest.mark.parametrize("kernel", ["grey", *OTHERS])
+def test_kernels_in_python(kernel: str) -> None:
+    from gridstride.pipeline.python_kernels import kernels
+
+    device = gs.device("sim")
+    proved = device.compile(kernels(Parameters(output="grey", depth=16))[kernel])
+    if kernel in ("edges_and_histogram", "output"):
+        of_rows = arguments_of(kernel, np.uint16)
+
+        def arguments(device: gs.Device, pixels: int) -> list[Any]:
+            return [array.reshape((1, pixels)) if isinstance(array, gs.Array) and array.size == pixels else array for array in of_rows(device, pixels)]
+    else:
+        arguments = arguments_of("grey_u8_3" if kernel == "grey" else kernel, None)
+    proof = proved.prove(arguments=arguments, blocks=[(256, 1)] if kernel == "output" else [])
+    assert proof.passed and proof.warnings == (), proof
+
+
 @pytest.mark.parametrize("border", ["reflect", "constant"])
 def test_other_borders(border: Any) -> None:
     parameters = Parameters(sigma=2.0, border=border)

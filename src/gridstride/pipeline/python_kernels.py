@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda, float32, uint32
 from numba.cuda import libdevice
 
+import gridstride as gs
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.reference import LUMA
 from gridstride.pipeline.results import BINS
@@ -23,6 +24,12 @@ HALF = np.float32(0.49999997)
 
 REPLICATE, REFLECT, CONSTANT = range(3)
 _BORDERS = {"replicate": REPLICATE, "reflect": REFLECT, "constant": CONSTANT}
+
+
+BLOCK = (32, 8)
+_FILTER = gs.contract(
+    extent=("width", "height"), block=BLOCK, grid_stride="y", covers="out", extents={"image": ("width", "height")}, distinct=("image", "out")
+)
 
 
 def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
@@ -61,6 +68,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
         """To a whole number: half upwards, everything beyond `most` to `most`."""
         return uint32(libdevice.float2uint_rz(libdevice.fadd_rn(min(value, float32(most)), HALF)))
 
+    @gs.contract(extent=("width", "height"), block=BLOCK, grid_stride="y", covers="out", distinct=("samples", "out"))
     @cuda.jit
     def grey(samples: Any, out: Any, width: Any, height: Any) -> None:
         x, first = cuda.grid(2)
@@ -79,6 +87,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
                 value = libdevice.fmul_rn(value, float32(1 / 257))
             out[y, x] = value
 
+    @_FILTER
     @cuda.jit
     def blur_rows(image: Any, out: Any, width: Any, height: Any) -> None:
         x, first = cuda.grid(2)
@@ -90,6 +99,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
                 total = libdevice.fmaf_rn(weights[tap], found(image, y, inside(x + tap - radius, width)), total)
             out[y, x] = total
 
+    @_FILTER
     @cuda.jit
     def blur_columns(image: Any, out: Any, width: Any, height: Any) -> None:
         x, first = cuda.grid(2)
@@ -101,6 +111,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
                 total = libdevice.fmaf_rn(weights[tap], found(image, inside(y + tap - radius, height), x), total)
             out[y, x] = total
 
+    @_FILTER
     @cuda.jit
     def sobel(image: Any, out: Any, width: Any, height: Any) -> None:
         x, first = cuda.grid(2)
@@ -116,6 +127,10 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
             down = libdevice.fsub_rn(side(south_west, below, south_east), side(north_west, above, north_east))
             out[y, x] = libdevice.fsqrt_rn(libdevice.fmaf_rn(down, down, libdevice.fmul_rn(across, across)))
 
+    @gs.contract(
+        extent="pixels", block=BINS, elements_per_thread=16, grid_stride=True, covers="edges",
+        extents={"magnitude": "pixels", "histogram": BINS}, distinct=("magnitude", "edges", "histogram"),
+    )
     @cuda.jit
     def edges_and_histogram(magnitude: Any, edges: Any, histogram: Any, pixels: Any) -> None:
         counts = cuda.shared.array(BINS, uint32)  # the block's own, so that no other block waits
@@ -132,6 +147,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
             if counts[bin] != 0:
                 cuda.atomic.add(histogram, bin, counts[bin])
 
+    @gs.contract(extent="pixels", grid_stride=True, covers="out", extents={"stage": "pixels"})
     @cuda.jit
     def output(stage: Any, out: Any, pixels: Any) -> None:
         for pixel in range(cuda.grid(1), pixels, cuda.gridsize(1)):
