@@ -159,12 +159,6 @@ def test_all_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "`reference` differs from `cuda` in " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["library"])
-def test_names_to_come_on_the_command_line_wrong(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("--demo", "-o", tmp_path, "--impl", name) == 3
-    assert capsys.readouterr().err == f"gridstride: the implementation `{name}` is not there yet; there are cuda, fused, cub, python, reference\n"
-
-
 def test_without_numba_the_others_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("gridstride.pipeline.python_stages.find_spec", lambda name: None)
     source = tmp_path / "small.png"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gridstride as gs
 from gridstride.cli import main
-from gridstride.errors import UnsupportedError, UsageError
+from gridstride.errors import UsageError
 from gridstride.pipeline import IMPLEMENTATIONS, EdgePipeline, Parameters, edges, images, reference
 from gridstride.pipeline.parameters import BORDERS, DEPTHS, MAX_RADIUS, OUTPUTS
 from gridstride.pipeline.verify import verify
@@ -124,20 +124,13 @@ def test_choices_that_change_nothing_leave_the_default_bits() -> None:
         ({"output": "sobel"}, f"output is one of {', '.join(OUTPUTS)}, not sobel"),
         ({"depth": 32}, f"depth is one of {', '.join(map(str, DEPTHS))}, not 32"),
         ({"border_value": -1}, "border_value is a number from 0 to 2000, on the scale of 0 to 255 of the stages, not -1"),
-        ({"impl": "fast"}, f"there is no implementation `fast`; there are {', '.join(IMPLEMENTATIONS)}"),
+        ({"impl": "fast"}, f"there is no implementation `fast`; there are {', '.join(IMPLEMENTATIONS)}, and library on a GPU"),
     ],
 )
 def test_choices_that_cannot_be_wrong(choice: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         edges(np.zeros((2, 2), np.uint8), "sim", **choice)
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("impl", ["library"])
-def test_implementations_to_come_wrong(impl: str) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        edges(np.zeros((2, 2), np.uint8), "sim", impl=impl)
-    assert str(caught.value) == f"the implementation `{impl}` is not there yet; there are {', '.join(IMPLEMENTATIONS)}"
 
 
 def test_radius_of_the_manual_is_the_limit() -> None:

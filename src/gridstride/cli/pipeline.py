@@ -20,11 +20,12 @@ from rich.text import Text
 from gridstride.cli import options, pipeline_streamed, pipeline_videos
 from gridstride.cli.pipeline_spread import SpreadPipelines, Where, in_order
 from gridstride.cli.running import STANDARD_OUTPUT, TraceOption, require_writable, traced
-from gridstride.errors import GridstrideError, UsageError
+from gridstride.errors import GridstrideError, UnsupportedError, UsageError
 from gridstride.pipeline import batch
 from gridstride.pipeline.devices import device_for_images
 from gridstride.pipeline.implementations import ALL, IMPLEMENTATIONS, EdgePipeline, require_known, usable
 from gridstride.pipeline.parameters import DEFAULT, Parameters
+from gridstride.pipeline.results import LIBRARY
 
 VERIFICATION_FAILED = 1
 DEPTHS = {"8": 8, "16": 16}
@@ -62,7 +63,7 @@ def command(
     memory: Annotated[str | None, typer.Option(metavar="LIMIT", help="Device memory to take, such as 256MB: larger images are done in tiles.")] = None,
     trace: TraceOption = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.html", help="Write a report card of the first image: times, counters, roofline, timeline, pictures.")] = None,
-    impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}.")] = "cuda",
+    impl: Annotated[str, typer.Option(metavar="NAME", help=f"Implementation: all, {', '.join(IMPLEMENTATIONS)}; {LIBRARY} on a GPU.")] = "cuda",
 ) -> None:
     """Find the edges in photographs and videos: grey, blur, Sobel and histogram on a device, each stage checked against NumPy.
 
@@ -79,7 +80,7 @@ def command(
         raise UsageError("--workers starts a cluster, --cluster takes one that runs: give one of them")
     if stream and (workers is not None or cluster is not None):
         raise UsageError("--stream is for one process; workers read, compute and write beside each other without it")
-    if stream and impl in (ALL, "reference"):
+    if stream and impl in (ALL, "reference", LIBRARY):
         raise UsageError(f"--stream is for implementations with kernels, not `{impl}`")
     chosen = Parameters(sigma, radius, cast(Any, border), border_value, cast(Any, stage), cast(Any, DEPTHS.get(depth, depth)), threshold)
     if impl != ALL:
@@ -97,6 +98,11 @@ def command(
     if workers is None and cluster is None:
         opened = device_for_images(device, threads)
         pipelines = HerePipelines([EdgePipeline(opened, chosen, name, limit) for name in impls])
+        if impl == ALL:
+            try:
+                pipelines.pipelines.append(EdgePipeline(opened, chosen, LIBRARY, limit))
+            except UnsupportedError as error:
+                tables.print(Text(f"Left out: {error}."), soft_wrap=True)
     else:
         pipelines = SpreadPipelines(Where(workers, cluster), device, threads, chosen, impls, limit)
     with traced(trace):
@@ -118,7 +124,7 @@ class How:
 class HerePipelines:
     """Images done one after the other by this process, with each of the implementations."""
 
-    def __init__(self, pipelines: Sequence[EdgePipeline]) -> None:
+    def __init__(self, pipelines: list[EdgePipeline]) -> None:
         self.pipelines = pipelines
         self.parameters = pipelines[0].parameters
         self.device = str(pipelines[0].device)
@@ -234,7 +240,9 @@ def tell(outcome: batch.Outcome, device: str, console: Console, errors: Console)
     for difference in outcome.differences:
         _complain(errors, f"{source}: {difference}")
     if len(reports) > 1 and not outcome.differences:
-        console.print(f"{', '.join(report.impl for report in reports)} agree bit for bit.")
+        exact = [report.impl for report in reports if report.impl != LIBRARY]
+        beside = f"; {LIBRARY} agrees with them within the tolerance" if len(exact) < len(reports) else ""
+        console.print(f"{', '.join(exact)} agree bit for bit{beside}.")
     return VERIFICATION_FAILED if outcome.differences or not all(report.passed for report in reports) else 0
 
 

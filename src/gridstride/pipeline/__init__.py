@@ -6,7 +6,7 @@
 from gridstride.pipeline.differences import Difference, differences
 from gridstride.pipeline.implementations import IMPLEMENTATIONS, EdgePipeline, edges
 from gridstride.pipeline.parameters import Parameters
-from gridstride.pipeline.results import EdgeResult, PipelineRun, StageRun
+from gridstride.pipeline.results import DeviceEdges, EdgeResult, PipelineRun, StageRun
 from gridstride.pipeline.streaming import stream_edges
 
-__all__ = ["IMPLEMENTATIONS", "Difference", "EdgePipeline", "EdgeResult", "Parameters", "PipelineRun", "StageRun", "differences", "edges", "stream_edges"]
+__all__ = ["IMPLEMENTATIONS", "DeviceEdges", "Difference", "EdgePipeline", "EdgeResult", "Parameters", "PipelineRun", "StageRun", "differences", "edges", "stream_edges"]

@@ -34,6 +34,7 @@ MAX_PIXELS = 2**28
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".webp", ".bmp"})
 """Files of a folder that are taken for images."""
 
+_PIXELS_AT_ONCE = 1 << 20
 _NOTE, _TIFF_DESCRIPTION = "Gridstride", 270
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 _WIDE_RAW_MODE = re.compile(r"(RGB|RGBX|RGBA|RGBa);16([BLN])")
@@ -190,7 +191,7 @@ def _decoded(file: ImageFile, data: bytes, path: Path) -> Samples:
         return _joined(four[..., 0], four[..., 1])
     upright = _upright(file)
     if upright.mode.startswith("I;16"):
-        samples: npt.NDArray[np.uint16] = np.asarray(upright).astype(np.uint16)
+        samples: npt.NDArray[np.uint16] = _array(upright, np.uint16)
         return samples * np.uint16(16) + samples // np.uint16(256) if raw_mode == "I;12" else samples  # 4095 becomes 65535
     if upright.mode in _MODES_OF_GREY:
         upright = upright.convert("L")
@@ -199,7 +200,17 @@ def _decoded(file: ImageFile, data: bytes, path: Path) -> Samples:
     elif upright.mode not in _MODES_AS_THEY_ARE:
         kind = {"F": "floating-point", "I": "signed or 32-bit integer"}.get(upright.mode, upright.mode)
         raise UnsupportedError(f"{path} has {kind} samples; images of 8 and 16 bits a channel can be processed")
-    return np.array(upright, dtype=np.uint8)
+    return _array(upright, np.uint8)
+
+
+def _array(image: Image.Image, dtype: type) -> npt.NDArray[Any]:
+    """The samples of a decoded image, taken over a few rows at a time: as a whole they would be there four times over."""
+    bands = len(image.getbands())
+    samples: npt.NDArray[Any] = np.empty((image.height, image.width, bands) if bands > 1 else (image.height, image.width), dtype)
+    rows = max(1, _PIXELS_AT_ONCE // image.width)
+    for top in range(0, image.height, rows):
+        samples[top : top + rows] = np.asarray(image.crop((0, top, image.width, min(top + rows, image.height))))
+    return samples
 
 
 def _raw_mode(file: ImageFile) -> str:
@@ -216,7 +227,7 @@ def _bytes_of(file: ImageFile, raw_mode: str, channels: int) -> npt.NDArray[np.u
         codec, extents, offset, arguments = tile
         changed.append(type(tile)(codec, extents, offset, (raw_mode, *arguments[1:]) if isinstance(arguments, tuple) else raw_mode))
     file.tile = changed
-    samples: npt.NDArray[np.uint8] = np.array(_upright(file), dtype=np.uint8)
+    samples: npt.NDArray[np.uint8] = _array(_upright(file), np.uint8)
     if samples.shape[2:] != (channels,):
         raise ValueError(f"{channels} channels were announced, {samples.shape[2:]} decoded")
     return samples
@@ -231,7 +242,9 @@ def _upright(file: ImageFile) -> Image.Image:
     """The decoded image, turned as its EXIF orientation says."""
     from PIL import ImageOps
 
-    return ImageOps.exif_transpose(file)
+    file.load()
+    ImageOps.exif_transpose(file, in_place=True)
+    return file
 
 
 def _one_line(error: Exception) -> str:

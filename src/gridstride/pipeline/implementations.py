@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, Protocol, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 import gridstride as gs
-from gridstride.errors import LaunchError, UnsupportedError, UsageError
-from gridstride.pipeline import one_pass, python_stages, reference, stages
+from gridstride.errors import GridstrideError, LaunchError, UsageError
+from gridstride.pipeline import library, one_pass, python_stages, reference, stages
 from gridstride.pipeline.frames import Frame, Kind, Program
 from gridstride.pipeline.images import MAX_PIXELS, Samples
 from gridstride.pipeline.memory import memory_limit
-from gridstride.pipeline.parameters import DEFAULT, Border, Depth, Output, Parameters
-from gridstride.pipeline.results import STAGES, EdgeResult, PipelineRun, StageRun
+from gridstride.pipeline.parameters import DEFAULT, Choices, Parameters
+from gridstride.pipeline.results import LIBRARY, STAGES, DeviceEdges, EdgeResult, PipelineRun, StageRun
 from gridstride.pipeline.tiled import run_in_tiles
 from gridstride.pipeline.tiles import tile_size
 
@@ -53,47 +54,73 @@ ON_DEVICE = {
     "python": OnDevice(python_stages.compile_python, python_stages.make_frame, python_stages.python_missing),
 }
 IMPLEMENTATIONS = (*ON_DEVICE, "reference")
-"""The names that `impl` takes."""
+"""The names that `impl` takes on every device."""
 
 ALL = "all"
 """On the command line: every implementation, one after the other."""
 
-REFERENCE_BYTES = 48
-"""Bytes a pixel that the float32 reference takes at most: four stages and their padded copies and sums."""
+_DLPACK_CUDA = 2  # kDLCUDA
 
-_NOT_YET = ("library",)
+ARRAY_BYTES = 48
+"""Bytes a pixel that array programs take at most, the reference and the library's: four stages and their padded copies and sums."""
+
+
+class OnGpu(Protocol):
+    """Any library's array in a GPU's memory."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+
+@overload
+def edges(image: OnGpu, device: gs.Device | str | None = None, *, impl: str = "cuda", memory: int | None = None, **choices: Unpack[Choices]) -> DeviceEdges: ...
+
+
+@overload
+def edges(
+    image: npt.ArrayLike, device: gs.Device | str | None = None, *, impl: str = "cuda", memory: int | None = None, **choices: Unpack[Choices]
+) -> EdgeResult: ...
 
 
 def edges(
-    image: npt.ArrayLike,
-    device: gs.Device | str | None = None,
-    *,
-    sigma: float = DEFAULT.sigma,
-    radius: int | None = None,
-    border: Border = DEFAULT.border,
-    border_value: float = DEFAULT.border_value,
-    output: Output = DEFAULT.output,
-    depth: Depth = DEFAULT.depth,
-    threshold: float = DEFAULT.threshold,
-    impl: str = "cuda",
-    memory: int | None = None,
-) -> EdgeResult:
+    image: Any, device: gs.Device | str | None = None, *, impl: str = "cuda", memory: int | None = None, **choices: Unpack[Choices]
+) -> EdgeResult | DeviceEdges:
     """Find the edges of `image` on `device` (a name as in `gs.device`, a device, or None for `gs.device()`).
 
     image: uint8 or uint16, shape (height, width) or (height, width, channels) with 1 (grey), 3 (RGB) or 4 (RGBA; alpha is not
-    used) channels, at least one pixel and at most 2**28. The choices are those of `Parameters`; impl: one of `IMPLEMENTATIONS`.
+    used) channels, at least one pixel and at most 2**28. The choices (sigma, radius, border, border_value, output, depth,
+    threshold) are those of `Parameters`; impl: one of `IMPLEMENTATIONS`, or `library`.
     memory: bytes that may be taken on the device; an image that needs more is done in tiles, with the same edges, histogram and output, of
     which no stages are kept. None: what the device, and the simulator's host, have.
+    An image that lies in a device's memory (a `gs.Array`, a GPU's array of CuPy, PyTorch, Numba …) is done there, and its edges stay there, as
+    `DeviceEdges`; `device` is then that device if it is not named.
     Raises `UsageError` for anything else.
     A named device is opened and the kernels are compiled once; for many images on a device of your own, keep an `EdgePipeline`.
     """
-    parameters = Parameters(sigma, radius, border, border_value, output, depth, threshold)
+    parameters = Parameters(**choices)
+    there = place_of(image)
+    device = device or there or "auto"
     pipeline = (
-        EdgePipeline(device, parameters, impl, memory)
-        if isinstance(device, gs.Device)
-        else _named_pipeline(device or "auto", parameters, impl, memory)
+        EdgePipeline(device, parameters, impl, memory) if isinstance(device, gs.Device) else _named_pipeline(device, parameters, impl, memory)
     )
-    return pipeline.run(np.asarray(image)).result
+    if there is None:
+        return pipeline.run(np.asarray(image)).result
+    if str(pipeline.device) != str(there):
+        raise UsageError(f"the image lies in the memory of {there}, not of {pipeline.device}: copy it to the host first, or leave the device out")
+    return pipeline.run_there(image)
+
+
+def place_of(image: Any) -> gs.Device | str | None:
+    """The device in whose memory an image lies, or a GPU's name; None for the host's."""
+    if isinstance(image, gs.Array):
+        device: gs.Device = image.device
+        return device
+    if isinstance(image, np.ndarray):
+        return None
+    kind, index = image.__dlpack_device__() if hasattr(image, "__dlpack_device__") else (_DLPACK_CUDA, 0)
+    if hasattr(image, "__cuda_array_interface__") or (hasattr(image, "__dlpack__") and kind == _DLPACK_CUDA):
+        return f"gpu:{int(index)}"
+    return None
 
 
 @lru_cache(maxsize=8)
@@ -121,6 +148,7 @@ class EdgePipeline:
         self.impl = impl
         self.memory = memory
         self._chosen = ON_DEVICE.get(impl)
+        self._libraries = library.libraries(device) if impl == LIBRARY else None
         if self._chosen is not None:
             self._program = self._chosen.compile(device, parameters)
 
@@ -150,6 +178,31 @@ class EdgePipeline:
                     raise
                 limit //= 2
 
+    def run_there(self, image: Any) -> DeviceEdges:
+        """As `run`, for an image in the memory of this device, or of its GPU and another library's, whose edges stay there.
+
+        It is done as a whole. Raises `UsageError` for what the pipeline cannot take, and for implementations without kernels.
+        """
+        require_image(image.shape, np.dtype(image.dtype.name if hasattr(image.dtype, "name") else str(image.dtype).rpartition(".")[2]))
+        source = image if isinstance(image, gs.Array) and image.device is self.device else self.device.array(image)
+        if not source.contiguous:
+            source = self.device.empty(source.shape, source.dtype).copy_from(source)
+        kind = Kind(source.shape[0], source.shape[1], source.shape[2] if source.ndim == 3 else 1, source.dtype)
+        frame = self.frame(kind)
+        try:
+            frame.source.copy_from(source.reshape(kind.rows))
+            frame.histogram.fill(0)
+            for step in frame.steps:
+                step.launch()
+            self.device.synchronize()
+        except BaseException:
+            with suppress(GridstrideError):
+                frame.free()
+            raise
+        output = frame.edges if frame.output is None else frame.output
+        frame.free(keep=("edges", "histogram", "output"))
+        return DeviceEdges(frame.edges, frame.histogram, output, self.impl)
+
     @property
     def on_device(self) -> bool:
         """Whether it is kernels in frames, as streaming needs."""
@@ -166,7 +219,7 @@ class EdgePipeline:
     def _row_bytes(self, kind: Kind, width: int) -> int:
         """Bytes that one row of an image takes, as an image of one row does."""
         if self._chosen is None:
-            return width * REFERENCE_BYTES
+            return width * ARRAY_BYTES
         frame = self.frame(replace(kind, height=1, width=width))
         try:
             return frame.nbytes - frame.histogram.nbytes
@@ -174,6 +227,8 @@ class EdgePipeline:
             frame.free()
 
     def _run_whole(self, samples: Samples) -> PipelineRun:
+        if self._libraries is not None:
+            return library.run(samples, self.parameters, self._libraries)
         if self._chosen is None:
             return _run_reference(samples, self.parameters)
         frame = self.frame(Kind.of(samples))
@@ -183,9 +238,9 @@ class EdgePipeline:
             frame.free()
 
     def frame(self, kind: Kind) -> Frame:
-        """Device memory and launches for images of one kind. Raises `UsageError` for the reference, which is no kernel."""
+        """Device memory and launches for images of one kind. Raises `UsageError` for the reference and the library's, which are no kernels of ours."""
         if self._chosen is None:
-            raise UsageError("`reference` runs in NumPy and has nothing on a device")
+            raise UsageError(f"`{self.impl}` runs in {'CuPy' if self.impl == LIBRARY else 'NumPy'} and has no frame on a device")
         return self._chosen.make_frame(self.device, self._program, kind, self.parameters)
 
 
@@ -199,10 +254,8 @@ def require_known(impl: str) -> None:
     """Raise for a name that is no implementation."""
     if impl == ALL:
         raise UsageError("`all` compares implementations on the command line; here name one, and compare results with `differences`")
-    if impl in _NOT_YET:
-        raise UnsupportedError(f"the implementation `{impl}` is not there yet; there are {', '.join(IMPLEMENTATIONS)}")
-    if impl not in IMPLEMENTATIONS:
-        raise UsageError(f"there is no implementation `{impl}`; there are {', '.join(IMPLEMENTATIONS)}")
+    if impl not in (*IMPLEMENTATIONS, LIBRARY):
+        raise UsageError(f"there is no implementation `{impl}`; there are {', '.join(IMPLEMENTATIONS)}, and {LIBRARY} on a GPU")
 
 
 def _run_reference(samples: Samples, parameters: Parameters) -> PipelineRun:
@@ -218,15 +271,20 @@ def _run_reference(samples: Samples, parameters: Parameters) -> PipelineRun:
 def checked(image: npt.NDArray[Any]) -> Samples:
     """`image` in native byte order and without gaps. Raises `UsageError` where the pipeline cannot take it."""
     native = image.dtype.newbyteorder("=")
-    if native not in (np.uint8, np.uint16):
-        raise UsageError(f"the pipeline takes 8- and 16-bit images (uint8, uint16), not {image.dtype}")
-    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
+    require_image(image.shape, native)
+    return np.ascontiguousarray(image, dtype=native)
+
+
+def require_image(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise `UsageError` for what is no image that the pipeline can take."""
+    if dtype not in (np.uint8, np.uint16):
+        raise UsageError(f"the pipeline takes 8- and 16-bit images (uint8, uint16), not {dtype}")
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
         raise UsageError(
-            f"an image has the shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, not {tuple(map(int, image.shape))}"
+            f"an image has the shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, not {tuple(map(int, shape))}"
         )
-    height, width = image.shape[:2]
+    height, width = shape[:2]
     if height * width == 0:
         raise UsageError(f"the image has no pixels: it is {width} x {height}")
     if height * width > MAX_PIXELS:
         raise UsageError(f"the image has {height * width:,} pixels; {MAX_PIXELS:,} is the most that can be processed")
-    return np.ascontiguousarray(image, dtype=native)

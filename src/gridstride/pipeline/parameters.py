@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -24,6 +24,18 @@ MAX_RADIUS = 16
 
 WEIGHTS_OF_SIGMA_ONE = (0.06136, 0.24477, 0.38774, 0.24477, 0.06136)
 """Sigma 1 over five pixels, to five digits as it is published; their sum is 1. All other weights are computed."""
+
+
+class Choices(TypedDict, total=False):
+    """The choices by name, as functions take them; what is left out is as in `Parameters`."""
+
+    sigma: float
+    radius: int | None
+    border: Border
+    border_value: float
+    output: Output
+    depth: Depth
+    threshold: float
 
 
 @dataclass(frozen=True)

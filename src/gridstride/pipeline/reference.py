@@ -50,14 +50,17 @@ def run(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType 
     blurred = blur_columns(rows, parameters)
     magnitude = sobel(blurred, parameters)
     edges = to_eight_bits(magnitude)
-    if parameters.plain:
-        output: npt.NDArray[Any] = edges
-    elif parameters.output == "thresholded":
-        output = in_depth(np.where(magnitude >= dtype(parameters.threshold), dtype(255), dtype(0)), parameters.depth)
-    else:
-        chosen = {"grey": grey, "blurred_rows": rows, "blurred": blurred, "magnitude": magnitude}[parameters.output]
-        output = in_depth(chosen, parameters.depth)
+    chosen = {"grey": grey, "blurred_rows": rows, "blurred": blurred}.get(parameters.output, magnitude)
+    output = edges if parameters.plain else output_of(chosen, parameters)
     return ReferenceStages(grey, rows, blurred, magnitude, edges, histogram_of(edges), output)
+
+
+def output_of(stage: Floats, parameters: Parameters) -> npt.NDArray[Any]:
+    """What is given out of the chosen stage: for `thresholded` that is the magnitude."""
+    if parameters.output == "thresholded":
+        kind = stage.dtype.type
+        stage = np.where(stage >= kind(parameters.threshold), kind(255), kind(0))
+    return in_depth(stage, parameters.depth)
 
 
 def to_grey(image: npt.NDArray[np.uint8] | npt.NDArray[np.uint16], dtype: FloatType = np.float32) -> Floats:

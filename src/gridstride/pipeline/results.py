@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import gridstride as gs
 from gridstride.errors import UsageError
 
 Floats = npt.NDArray[np.float32]
+
+LIBRARY = "library"
+"""The implementation whose arithmetic is a library's: its bits are its own."""
 
 BINS = 256
 """Bins of the histogram."""
@@ -62,6 +66,21 @@ class EdgeResult:
             who = f"`{self.impl}`" if self.impl == "fused" else f"`{self.impl}` in tiles"
             raise UsageError(f"{who} does not keep the stage {name}: ask for output={name!r} with depth='float'")
         return self.floats[name]
+
+
+@dataclass(frozen=True)
+class DeviceEdges:
+    """As `EdgeResult`, in the memory of the device: for what goes on there, also by other libraries (`__cuda_array_interface__`, DLPack)."""
+
+    edges: gs.Array
+    histogram: gs.Array
+    output: gs.Array
+    impl: str
+
+    def numpy(self) -> EdgeResult:
+        """The same on the host."""
+        edges = self.edges.numpy()
+        return EdgeResult(edges, self.histogram.numpy(), edges if self.output is self.edges else self.output.numpy(), {}, self.impl)
 
 
 @dataclass(frozen=True)
