@@ -16,7 +16,7 @@ ROOMS = [
 # instruction set loads nothing above it.
 NAMED_WHEN_CALLED = {("isa", "ir"), ("isa", "lower")}
 # Applications stand on the public interface: `import gridstride`, its errors, and types to annotate with.
-APPLICATIONS = {"pipeline": {"errors", "findings", "runtime"}, "bench": {"errors", "findings", "runtime", "numba_host"}}
+APPLICATIONS = {"pipeline": {"errors", "findings", "runtime"}, "bench": {"errors", "findings", "runtime", "numba_host", "pipeline"}}
 
 
 @dataclass(frozen=True)

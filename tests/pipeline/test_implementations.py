@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,9 +40,25 @@ def photograph() -> np.ndarray:
         return images.read_image(path)[300:391, 500:777]
 
 
+def decoded(mode: str, file: str = "PNG", **options: Any) -> np.ndarray:
+    """What comes of the photograph through a file of one of Pillow's modes."""
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(photograph()).convert(mode).save(written, file, **options)
+    return images.decoded(written.getvalue(), Path(file))
+
+
 MADE = {
     **{cases.name(*shape, c, b): cases.image(*shape, c, b) for shape in cases.SHAPES for c, b in ((1, 8), (3, 8), (4, 16), (3, 16))},
     "photograph": photograph(),
+    "palette": decoded("P"),
+    "grey": decoded("L"),
+    "grey-alpha": decoded("LA"),
+    "one-bit": decoded("1"),
+    "alpha": decoded("RGBA", "WEBP", lossless=True),
+    "print": decoded("CMYK", "TIFF"),
+    "jpeg": decoded("RGB", "JPEG", quality=30),
     "constant": np.full((67, 121, 3), 77, np.uint8),
     "constant-16-alpha": np.full((9, 250, 4), 40_001, np.uint16),
     "white": np.full((33, 129), 255, np.uint8),

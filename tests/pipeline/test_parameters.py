@@ -79,12 +79,14 @@ def test_blur_is_the_sum_over_the_neighbours_by_their_definition(border: Any) ->
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(map(str, choice.values())))
-def test_every_implementation_has_the_bits_of_the_reference(impl: str, choice: dict[str, Any]) -> None:
+def test_every_implementation_has_the_bits_of_the_reference_and_no_finding(impl: str, choice: dict[str, Any]) -> None:
     chosen = Parameters(**choice)
     pipeline = EdgePipeline(gs.device("sim"), chosen, impl)
     for number, shape in enumerate(SHAPES):
         image = cases.image(*shape, cases.CHANNELS[number % 3], cases.DEPTHS[number % 2])
-        result = pipeline.run(image).result
+        with gs.checking() as findings:
+            result = pipeline.run(image).result
+        assert not findings, (shape, str(findings))
         assert result.output.dtype == chosen.output_type and result.output.shape == shape
         checks = verify(image, result, chosen)
         assert all(check.passed and check.differing == 0 for check in checks), (shape, checks)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console, RenderableType
 
-from gridstride.bench import Options, numba_report, observer_report, report, run
+from gridstride.bench import Options, images, numba_report, observer_report, report, run
 from gridstride.bench.numba_kernels import run as run_numba
 from gridstride.bench.observers import run as run_observers
 from gridstride.cli.options import console, write_json
@@ -24,6 +24,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="An eighth of the work, three repetitions: a look, not a measurement.")] = False,
     observers: Annotated[bool, typer.Option("--observers", help="What profiling and the checks cost, against plain runs.")] = False,
     numba: Annotated[bool, typer.Option("--numba", help="Kernels in Python, against Numba's own simulator.")] = False,
+    pipeline: Annotated[bool, typer.Option("--pipeline", help="The image pipeline against OpenCV, on one frame of 3840 x 2160.")] = False,
     repetitions: Annotated[int, typer.Option("--repetitions", metavar="N", min=1, help="Measurements of each kernel.")] = 7,
     json: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write every measurement as JSON to FILE (- for standard output).")] = None,
 ) -> None:
@@ -34,8 +35,9 @@ def command(
     """
     if json is not None and json != "-":
         require_writable(Path(json))  # said before the minutes of measuring, not after
-    if observers and numba:
-        raise UsageError("--observers and --numba are two benchmarks: run one at a time")
+    named = [name for name, asked in (("--observers", observers), ("--numba", numba), ("--pipeline", pipeline)) if asked]
+    if len(named) > 1:
+        raise UsageError(f"{named[0]} and {named[1]} are two benchmarks: run one at a time")
     options = Options(tuple(only or ()), quick, repetitions)
     if observers:
         observed = _shown(lambda progress: run_observers(options, progress))
@@ -45,6 +47,10 @@ def command(
         compared = _shown(lambda progress: run_numba(options, progress))
         _report(numba_report.render(compared), numba_report.as_json(compared), json)
         raise typer.Exit(1 if compared.failed else 0)
+    if pipeline:
+        made = _shown(lambda progress: images.run(options, progress))
+        _report(images.render(made), images.as_json(made), json)
+        raise typer.Exit(1 if made.failed else 0)
     results = _shown(lambda progress: run(options, progress))
     _report(report.render(results), report.as_json(results), json)
     raise typer.Exit(1 if results.failed else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,8 +51,10 @@ def _is_result(file: Path, ending: str | None) -> bool:
 
 
 def _matching(pattern: Path, not_ending: str | None) -> list[Path]:
-    files = [Path(name) for name in glob.glob(str(pattern), recursive=True)]
-    chosen = sorted(file for file in files if file.is_file() and not _is_result(file, not_ending))
+    files = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))
+    files.sort(key=lambda file: len(file.parts))  # so that of a link that leads round in a circle the file itself is taken, and once
+    places = {os.path.realpath(file): file for file in reversed(files) if file.is_file() and not _is_result(file, not_ending)}
+    chosen = sorted(places.values())
     if not chosen and not set("*?") & set(str(pattern)):
         return [pattern]  # brackets alone are more often part of a name, of a file that is missing
     if not chosen:
