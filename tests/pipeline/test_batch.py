@@ -75,6 +75,14 @@ def test_output_that_is_another_file_wrong(tmp_path: Path) -> None:
         batch.plan([tmp_path / "a.jpg"], tmp_path / "notes.txt")
 
 
+def test_outputs_that_are_inputs_wrong(tmp_path: Path) -> None:
+    photo, edges = empty_files(tmp_path, "photo.png", "photo-edges.png")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for inputs, output in (([photo], photo), ([photo, edges], tmp_path), ([photo], tmp_path / "link" / "photo.png"), (empty_files(tmp_path, "a.mp4"), tmp_path / "a.mp4")):
+        with pytest.raises(UsageError, match=r"(photo|photo-edges|a)\.(png|mp4) is an input and would be overwritten: name another output$"):
+            batch.plan(inputs, output)
+
+
 def test_demo_photograph_is_a_real_one() -> None:
     with batch.demo_photograph() as path:
         photograph = images.read_image(path)

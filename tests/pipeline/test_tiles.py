@@ -112,6 +112,8 @@ def test_a_device_that_has_less_than_it_should_gets_smaller_tiles(monkeypatch: p
     run = pipeline.run(image)
     assert run.tile is not None
     np.testing.assert_array_equal(run.result.edges, reference.run(image).edges)
+    for streamed in stream_edges([image, image], pipeline):
+        np.testing.assert_array_equal(streamed.edges, run.result.edges)
 
 
 def test_streams_take_fewer_at_once_and_then_tiles() -> None:

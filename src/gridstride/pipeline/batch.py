@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -160,7 +161,7 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending, vid
     `output` is an image file if it ends as `ending` does (.png, say) and one image is asked for by name, a video if it is called like one and one
     video is, and a folder otherwise: there `photo.jpg` becomes `photo-edges.png`; where two images have one name, `photo.jpg-edges.png`, and
     then `photo.jpg-2-edges.png`. Of a video there come its frames, `clip-000001-edges.png`, or with `video` (".mkv", say) `clip-edges.mkv`.
-    Raises `UsageError` where a folder holds no images, or `output` cannot hold the results.
+    Raises `UsageError` where a folder holds no images, or `output` cannot hold the results or is one of the inputs.
     """
     sources: list[Path] = []
     for path in inputs:
@@ -181,7 +182,7 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending, vid
             raise UsageError(f"{output} is one video, but several inputs were named: name a folder")
         if not Task(sources[0], output).is_video:
             raise UsageError(f"{output} is a video, but {sources[0]} is an image: name a folder or an image")
-        return [Task(sources[0], output)]
+        return _require_apart([Task(sources[0], output)])
     if not output.is_dir() and suffix in images.SUFFIXES:
         if suffix != written:
             as_what = "edges are written as PNG" if written == ".png" else "floats are written as TIFF"
@@ -190,10 +191,10 @@ def plan(inputs: Sequence[Path], output: Path, ending: str = DEFAULT.ending, vid
             raise UsageError(f"{output} is one file, but several images were asked for: name a folder")
         if Task(sources[0], output).is_video:
             raise UsageError(f"{output} is one image: name a folder for the frames of {sources[0]}, or a video")
-        return [Task(sources[0], output)]
+        return _require_apart([Task(sources[0], output)])
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, but neither a PNG nor a folder that could hold the edges")
-    return [Task(source, output / name) for source, name in zip(sources, _names(sources, ending, video), strict=True)]
+    return _require_apart([Task(source, output / name) for source, name in zip(sources, _names(sources, ending, video), strict=True)])
 
 
 @dataclass(frozen=True)
@@ -326,6 +327,15 @@ def _layout(channels: int, bits: int) -> str:
 
 def _channels(image: Samples) -> int:
     return image.shape[2] if image.ndim == 3 else 1
+
+
+def _require_apart(tasks: list[Task]) -> list[Task]:
+    """The tasks, or `UsageError` where one would overwrite what is to be read."""
+    read = {os.path.realpath(task.source) for task in tasks if task.source != STANDARD}
+    for task in tasks:
+        if task.target != STANDARD and os.path.realpath(task.target) in read:
+            raise UsageError(f"{task.target} is an input and would be overwritten: name another output")
+    return tasks
 
 
 def _names(sources: Sequence[Path], ending: str, video: str | None) -> Iterable[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gridstride as gs
-from gridstride.errors import GridstrideError, UsageError
+from gridstride.errors import GridstrideError, LaunchError, UsageError
 from gridstride.pipeline.frames import Frame, Kind
 from gridstride.pipeline.images import Samples
 from gridstride.pipeline.implementations import EdgePipeline, checked
@@ -120,7 +120,11 @@ def _attempt(action: Callable[[], R]) -> R | GridstrideError:
 
 def _slots(pipeline: EdgePipeline, kind: Kind, streams: _Streams, graph: bool, most: int) -> list[_Slot]:
     """As many slots as fit the memory, at most `most`; none where images of this kind are done in tiles."""
-    return [_Slot(pipeline, kind, streams, graph) for _ in range(min(most, pipeline.frames_that_fit(kind)))]
+    made: list[_Slot] = []
+    with suppress(LaunchError):  # no room after all: somebody else uses the device, too
+        for _ in range(min(most, pipeline.frames_that_fit(kind))):
+            made.append(_Slot(pipeline, kind, streams, graph))
+    return made
 
 
 def _free(slot: _Slot) -> None:

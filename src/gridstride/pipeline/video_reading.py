@@ -35,7 +35,7 @@ _DISPLAY_MATRIX = "DISPLAYMATRIX"
 
 @dataclass(frozen=True)
 class Frame:
-    """number: from 1 on; time: when it is shown, in units of the video's `time_base`."""
+    """number: from 1 on; time: when it is shown after the first one, in units of the video's `time_base`."""
 
     number: int
     time: int
@@ -84,7 +84,7 @@ class Video:
 
     def frames(self) -> Generator[Frame, None, None]:
         """All frames that can be decoded, one after the other. Raises `UsageError` where there is none, `UnsupportedError` for their kind of samples."""
-        number, last, packets = 0, -1, 0
+        number, first, last, packets = 0, 0, -1, 0
         step = max(1, round(1 / (self.rate * self.time_base)))
         end = 0
         for packet_size, decoded in self._decoded():
@@ -92,10 +92,11 @@ class Video:
             for frame in decoded:
                 number += 1
                 self.faults.damaged += frame.is_corrupt
-                time = last + step if frame.pts is None and last >= 0 else frame.pts or 0
-                time = max(time, last + 1)  # each frame is shown after the one before, whatever a broken file says
-                last = time
-                end = time + (frame.duration or step)
+                if number == 1:
+                    first = frame.pts or 0
+                time = last + step if frame.pts is None and number > 1 else (frame.pts or first) - first
+                time = last = max(time, last + 1)  # each frame is shown after the one before, whatever a broken file says
+                end = first + time + (frame.duration or step)
                 yield Frame(number, time, self._samples(frame))
         if not number:
             why = f": {self.faults.first}" if self.faults.first else ""
