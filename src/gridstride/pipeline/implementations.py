@@ -217,14 +217,15 @@ class EdgePipeline:
         return memory_limit(self.device) if self.memory is None else self.memory
 
     def _row_bytes(self, kind: Kind, width: int) -> int:
-        """Bytes that one row of an image takes, as an image of one row does."""
+        """Bytes that a row more takes of an image that wide; the kilobytes that each image takes whatever its size are left out of account."""
         if self._chosen is None:
             return width * ARRAY_BYTES
-        frame = self.frame(replace(kind, height=1, width=width))
-        try:
-            return frame.nbytes - frame.histogram.nbytes
-        finally:
+        heights, taken = (1, 9), []
+        for height in heights:
+            frame = self.frame(replace(kind, height=height, width=width))
+            taken.append(frame.nbytes)
             frame.free()
+        return max(1, -(-(taken[1] - taken[0]) // (heights[1] - heights[0])))
 
     def _run_whole(self, samples: Samples) -> PipelineRun:
         if self._libraries is not None:
