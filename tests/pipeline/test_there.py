@@ -15,7 +15,7 @@ from gridstride.pipeline.implementations import place_of
 from pipeline import cases
 
 
-@pytest.mark.parametrize("impl", ["cuda", "fused", "cub"])
+@pytest.mark.parametrize("impl", ["cuda", "fused", "cub", "python"])
 def test_edges_of_a_device_array_stay_on_its_device(impl: str) -> None:
     device = gs.device("sim")
     chosen = Parameters(output="blurred", depth="float")
