@@ -266,7 +266,7 @@ def test_a_stopped_kernel_costs_its_own_image(options: list[str], tmp_path: Path
 
     right = gs.device
     monkeypatch.setattr(gs, "device", lambda name, **given: right(name, **given, budget=3))
-    small, large = photographs(tmp_path / "small", 5, 13, 37), photographs(tmp_path / "large", 2, 300, 400)
+    small, large = photographs(tmp_path / "small", 5, 13, 37), photographs(tmp_path / "large", 2, 600, 400)
     named = [small[0], small[1], large[0], small[2], small[3], large[1], small[4]]
     for number, path in enumerate(named):
         named[number] = path.rename(tmp_path / f"{number}.png")

@@ -336,7 +336,7 @@ def test_frames_in_flight_are_bounded(clip: Path, tmp_path: Path, monkeypatch: p
 
 def test_stopped_kernels_are_told_and_end_nothing(tmp_path: Path) -> None:
     """A device with a budget that frames of this size exceed."""
-    clip = videos.write(tmp_path / "clip.mkv", videos.moving(3, 300, 400))
+    clip = videos.write(tmp_path / "clip.mkv", videos.moving(3, 600, 400))
     strict = EdgePipeline(gs.device("sim", blocking=True, budget=3), impl="fused")
     report = video_job.process_video(batch.Task(clip, tmp_path / "a-%06d.png"), strict, check=False)
     assert report.frames == 0 and [error.code for error in report.stopped] == ["budget"] * 3
