@@ -26,13 +26,16 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 CHECKED = ("engine", "engine_coverage", "truth_set", "pipeline")
 # What stops a kernel reaches the test as an exception, and refused launches are what some tests are about.
-SEEN_BY_THE_TEST = {"out-of-bounds", "misaligned", "trap", "assert", "deadlock", "budget", "double-free", "launch-shape", "api"}
+SEEN_BY_THE_TEST = {"out-of-bounds", "misaligned", "trap", "assert", "deadlock", "budget", "double-free", "launch-shape", "api", "barrier-misuse"}
 # Kernels of which the memory model says more than hardware minds.
 EXPECTED = {
     # a flag or a counter is read by an atomic, and no fence of that thread stands between it and what it hands over
     "test_a_message_from_the_last_block_to_the_first": {"race-global"},
     "test_the_last_block_reduces": {"race-global"},
     "test_shuffles_of_lanes_that_came_apart": {"race-global"},
+    # tests of faults
+    "test_what_cannot_fill_is_a_deadlock": {"race-shared"},
+    "test_a_barrier_that_cannot_fill": {"divergent-barrier"},
     # all threads store what is theirs in one place, to take the path of a uniform address, and nobody reads it
     "test_other_spaces": {"race-shared"},
     # all threads write the same number to one place and read it back

@@ -147,3 +147,88 @@ def test_limits_exceeded_are_an_error(module: gs.Module) -> None:
     assert (found.code, found.severity) == ("GS501", "error")
     assert found.message.startswith("a block of 64 × 64 = 4,096 threads is too large")
     assert not findings.passed
+
+
+PREFILLED = r"""
+extern "C" {
+__global__ void twice(float* x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void twice_bytes(unsigned char* x, unsigned n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void twice_doubles(double* x, size_t n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void smooth(const float* a, float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i > 0 && i < n - 1) b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3;
+}
+__global__ void image(unsigned char* x, int w, int h) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y; if (c < w && r < h) x[r * w + c] ^= 255;
+}
+__global__ void flip(const float* a, float* b, int w, int h) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y; if (c < w && r < h) b[c * h + r] = a[r * w + c];
+}
+__global__ void rest(float* x, int from, int n) { int i = from + threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void first(float* x, int m) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < m) x[i] *= 2; }
+__global__ void two_each(float* x, int n) {
+    for (int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x), k = 0; k < 2; k++) if (i + k < n) x[i + k] *= 2;
+}
+}
+"""
+W, H = 100, 60
+
+
+@pytest.fixture(scope="module")
+def prefilled() -> gs.Module:
+    return gs.device("sim").compile(PREFILLED)
+
+
+def tails(module: gs.Module, kernel: str, grid: object, block: object, *arguments: object, output: int = 0, then: bool = False) -> list[str]:
+    device = module.device
+    arrays = [device.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    with gs.checking() as findings:
+        module[kernel][grid, block](*arrays)
+        if then:
+            module["rest"][1, 256](arrays[output], 768, 1000)
+        arrays[output].numpy()  # type: ignore[union-attr]
+    assert all((f.code, f.severity) == ("GS501", "warning") for f in findings)
+    return [f.message for f in findings]
+
+
+def ones(count: int, dtype: object = np.float32) -> np.ndarray:
+    return np.ones(count, dtype)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "block", "arguments", "output", "message"),
+    [
+        ("twice", 3, 256, (ones(1000), 1000), 0, "the grid ends before `x` does: 3 blocks of 256 threads are 768, and its last 232 of 1,000 elements keep what was there before"),
+        ("twice_bytes", 3, 256, (ones(1000, np.uint8), 1000), 0, "3 blocks of 256 threads are 768, and its last 232 of 1,000"),
+        ("twice_doubles", 3, 256, (ones(1000, np.float64), 1000), 0, "3 blocks of 256 threads are 768, and its last 232 of 1,000"),
+        ("smooth", 3, 256, (ones(1000), ones(1000), 1000), 1, "3 blocks of 256 threads are 768, and its last 232 of 1,000"),
+        ("image", (W // 16, H // 16), (16, 16), (ones(W * H, np.uint8), W, H), 0, "6 × 3 blocks of 16 × 16 threads reach 96 × 48 of its 100 × 60 elements, and the rest keeps"),
+        ("image", (W // 16, -(-H // 16)), (16, 16), (ones(W * H, np.uint8), W, H), 0, "6 × 4 blocks of 16 × 16 threads reach 96 × 60 of its 100 × 60 elements"),
+        ("image", (-(-W // 16), H // 16), (16, 16), (ones(W * H, np.uint8), W, H), 0, "7 × 3 blocks of 16 × 16 threads reach 100 × 48 of its 100 × 60 elements"),
+    ],
+)  # fmt: skip
+def test_a_rounded_down_grid_over_an_output_that_was_filled_before(
+    prefilled: gs.Module, kernel: str, grid: object, block: object, arguments: tuple[object, ...], output: int, message: str
+) -> None:
+    (said,) = tails(prefilled, kernel, grid, block, *arguments, output=output)
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "block", "arguments", "output"),
+    [
+        ("twice", 4, 256, (ones(1000), 1000), 0),
+        ("twice", 2, 256, (ones(1000), 1000), 0),  # a whole block and more is left: no rounding
+        ("first", 3, 256, (ones(1000), 768), 0),  # it was told to
+        ("two_each", 3, 128, (ones(1000), 1000), 0),  # not an element a thread
+        ("smooth", 4, 256, (ones(1000), ones(1000), 1000), 1),
+        ("smooth", 4, 256, (ones(1024), ones(1024), 1024), 1),
+        ("image", (-(-W // 16), -(-H // 16)), (16, 16), (ones(W * H, np.uint8), W, H), 0),
+        ("flip", (-(-W // 16), -(-H // 16)), (16, 16), (ones(W * H), ones(W * H), W, H), 1),
+    ],
+)
+def test_grids_that_leave_nothing_out(prefilled: gs.Module, kernel: str, grid: object, block: object, arguments: tuple[object, ...], output: int) -> None:
+    assert tails(prefilled, kernel, grid, block, *arguments, output=output) == []
+
+
+def test_a_tail_that_another_launch_completes(prefilled: gs.Module) -> None:
+    assert tails(prefilled, "twice", 3, 256, ones(1000), 1000, then=True) == []

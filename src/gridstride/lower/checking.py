@@ -52,7 +52,7 @@ def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
             if t.op.access.cluster:
                 _tell_some(e, t, addresses, space, values, e.b.and_(e.active, _own_shared(e, addresses, 0)))
             else:
-                _tell(e, t, addresses, space, values, e.active)
+                _tell(e, t, addresses, space, values, _in_earnest(e, t))
         return
     # each lane's generic address may be of another space
     top = e.b.lshr(addresses, e.values.warp.const("i64", 56))
@@ -66,6 +66,13 @@ def _check_races(e: Emitter, t: Target, values: list[ir.Value]) -> None:
     ):
         if f"race-{space}" in e.checks:
             _tell_some(e, t, places, space, values, lanes)
+
+
+def _in_earnest(e: Emitter, t: Target) -> ir.Value:
+    """The active lanes, without those that read something of which the value cannot matter (`passes/find_speculated_loads.py`)."""
+    if t.op.kind is not Kind.LOAD or len(t.op.args) == 1:
+        return e.active
+    return e.b.and_(e.active, e.b.bitcast(e.values.vector(e.predicate(t.op.args[1])), I32))
 
 
 def _own_shared(e: Emitter, addresses: ir.Value, window: int) -> ir.Value:

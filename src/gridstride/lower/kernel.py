@@ -22,6 +22,7 @@ from gridstride.lower.flow import Flow
 from gridstride.lower.host import compile_object, host_cpu, host_features
 from gridstride.passes.analyse_shapes import LaneLayout, ShapeAnalysis
 from gridstride.passes.drop_unused_results import drop_unused_results
+from gridstride.passes.find_speculated_loads import find_speculated_loads
 from gridstride.passes.find_waiting import find_waiting, gather_before_exchanges, may_split
 from gridstride.passes.order_blocks import order_blocks
 from gridstride.passes.select_operations import select_operations
@@ -213,6 +214,8 @@ def _lower_function(
     function: Function, layout: LaneLayout, symbols: SymbolTable, llvm_module: ir.Module, native: str, stack: bool, profile: bool, first_number: int, checks: frozenset[str], trusted: tuple[int, ...]
 ) -> tuple[Flow, dict[str, Any]]:
     drop_unused_results(function)
+    if "race-shared" in checks:
+        find_speculated_loads(function)
     if "uninitialised" in checks:
         track_definedness(function, frozenset(trusted))
     loops = order_blocks(function)

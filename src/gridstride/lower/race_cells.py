@@ -1,12 +1,13 @@
 """What the race detector remembers: the layout of its shadow cells, and how native code reaches them.
 
 Each 4-byte word of shared and global memory has a cell that remembers the last write and the last read of it: block, thread, time,
-instruction, bytes, plain or not. A word whose bytes belong to different threads is split: then each of its bytes has a cell of its own.
+instruction, bytes, plain or not. A word whose bytes belong to different threads is split: then each of its bytes has a cell of its own,
+which `race_bytes.py` keeps.
 
     write, read   63..38 block, 37..36 whose the bytes are, 35..26 thread, 25..0 time             (8 bytes each)
     meta          0..15 instruction, 16..19 bytes, 20 atomic, 21 volatile or relaxed,
-                  22..23 (of reads) what `other` is                                               (4 bytes each)
-    other         of several unordered readers, what is needed beside the last one                (4 bytes)
+                  22..23 (of several unordered readers, or of several atomics) what `other` is    (4 bytes each)
+    other         of several unordered readers or atomics, what is needed beside the last one     (4 bytes)
 
 Whose the bytes are: all of one thread; or each byte, or each pair of bytes, of the next thread, as when neighbouring threads access
 neighbouring bytes. The fourth value is a mark that no thread's own cell can have: of a write, that the word is split; of a read, that there
@@ -28,6 +29,7 @@ THREAD_MASK = (1 << THREAD_BITS) - 1
 PATTERN_SHIFT = TIME_BITS + THREAD_BITS
 BLOCK_SHIFT = PATTERN_SHIFT + 2
 ONE_THREAD, NEXT_THREADS, PAIRS_OF_BYTES, MARK = range(4)
+SEVERAL_ATOMICS = PAIRS_OF_BYTES  # of a write with a tag in its meta: no access is of its owner, so that each looks at the tag
 M64 = (1 << 64) - 1
 IDENTITY = M64 ^ TIME_MASK  # all of a cell but its time
 
@@ -40,34 +42,24 @@ OTHER_BLOCK_BITS = 22
 WRITES, VALUES_KNOWN, OF_BYTES = 1, 2, 4
 SIZE_SHIFT = 8
 
-# Planes of words, with the bytes of each cell; the cell of a byte has them one after the other.
+# Planes of words, with the bytes of each cell.
 PLANES = {"writes": 8, "reads": 8, "write_meta": 4, "read_meta": 4, "other": 4}
-BYTE_CELL = 32
-_OFFSETS = {"writes": 0, "reads": 8, "write_meta": 16, "read_meta": 20, "other": 24}
 
 
 class Cells:
-    """The cells of one kind in one space: `at` gives the places of one plane for each lane's index (a word or a byte address)."""
+    """The cells of the words of one space. Those of all lanes are asked for with a vector of the words' numbers, one with its number."""
 
-    def __init__(self, f: NativeFunction, worker: Native, block: Native, space: Native, of_bytes: Native | None = None) -> None:
+    of_bytes = False
+    step = 4  # bytes of memory that a cell stands for
+
+    def __init__(self, f: NativeFunction, worker: Native, block: Native, space: Native) -> None:
         self.f = f
-        self.shared = space.eq(SPACES.index("shared"))
-        bytes_base = self.shared.select(f.get(BLOCK, block, "shared_byte_cells"), f.get(WORKER, worker, "race_byte_cells"))
-        self.bases, self.strides = {}, {}
-        for name, size in PLANES.items():
-            base = self.shared.select(f.get(BLOCK, block, f"shared_{name}"), f.get(WORKER, worker, f"race_{name}"))
-            stride = f.const("i64", size)
-            if of_bytes is not None:
-                base = of_bytes.select(bytes_base + _OFFSETS[name], base)
-                stride = of_bytes.select(f.const("i64", BYTE_CELL), stride)
-            self.bases[name], self.strides[name] = base, stride
-        self.bytes_base = bytes_base
+        shared = space.eq(SPACES.index("shared"))
+        self.bases = {name: shared.select(f.get(BLOCK, block, f"shared_{name}"), f.get(WORKER, worker, f"race_{name}")) for name in PLANES}
 
     def at(self, name: str, index: Native) -> Native:
         """Places of all lanes, or of one."""
-        if isinstance(index.v.type, ir.VectorType):
-            return self.f.splat(self.bases[name].to("i64")) + index * self.f.splat(self.strides[name])
-        return self.bases[name] + index * self.strides[name]
+        return places(self.f, self.bases[name], index, PLANES[name])
 
     def get(self, name: str, index: Native) -> Native:
         """Of one cell."""
@@ -77,22 +69,54 @@ class Cells:
         kind = f"i{PLANES[name] * 8}"
         self.f.store(value if isinstance(value, Native) else self.f.const(kind, value), self.at(name, index))
 
-    def byte(self, name: str, address: Native) -> Native:
-        """The place of one byte's cell."""
-        return self.bytes_base + (address * BYTE_CELL + _OFFSETS[name])
+    def put_read(self, index: Native, cell: Native, meta: Native, other: Native | None = None) -> None:
+        self.put("reads", index, cell)
+        self.put("read_meta", index, meta)
+        if other is not None:
+            self.put("other", index, other)
+
+    def forget_read(self, index: Native) -> None:
+        self.put("reads", index, 0)
 
     def gather(self, name: str, index: Native, lanes: Native) -> Native:
-        f, bits = self.f, PLANES[name] * 8
-        pointers = Native(f, f.b.inttoptr(self.at(name, index).v, ir.VectorType(ir.PointerType(), 32)))
-        kind = f"32xi{bits}"
-        return f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", kind, pointers, f.const("i32", bits // 8), lanes.to("32xi1"), f.const(kind, 0))
+        return gather(self.f, self.at(name, index), PLANES[name] * 8, lanes)
 
     def scatter(self, name: str, index: Native, value: Native | int, lanes: Native) -> None:
         """Where lanes share a place the highest one's value stays."""
-        f, bits = self.f, PLANES[name] * 8
-        value = value if isinstance(value, Native) else f.const(f"32xi{bits}", value)
-        pointers = Native(f, f.b.inttoptr(self.at(name, index).v, ir.VectorType(ir.PointerType(), 32)))
-        f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", value, pointers, f.const("i32", bits // 8), lanes.to("32xi1"))
+        value = value if isinstance(value, Native) else self.f.const(f"32xi{PLANES[name] * 8}", value)
+        scatter(self.f, self.at(name, index), value, lanes)
+
+    def leave_write(self, index: Native, cell: Native, meta: Native, lanes: Native) -> None:
+        self.scatter("writes", index, cell, lanes)
+        self.scatter("write_meta", index, meta, lanes)
+
+    def leave_read(self, index: Native, cell: Native, meta: Native, lanes: Native, other: Native | None = None) -> None:
+        if other is not None:
+            self.scatter("other", index, other, lanes)
+        self.scatter("read_meta", index, meta, lanes)
+        self.scatter("reads", index, cell, lanes)
+
+    def forget_reads(self, index: Native, lanes: Native) -> None:
+        self.scatter("reads", index, 0, lanes)
+
+
+def places(f: NativeFunction, base: Native, index: Native, size: int) -> Native:
+    """Of elements of `size` bytes: of all lanes, or of one."""
+    if isinstance(index.v.type, ir.VectorType):
+        return f.splat(base.to("i64")) + index * size
+    return base + index * size
+
+
+def gather(f: NativeFunction, at: Native, bits: int, lanes: Native) -> Native:
+    pointers = Native(f, f.b.inttoptr(at.v, ir.VectorType(ir.PointerType(), 32)))
+    kind = f"32xi{bits}"
+    return f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", kind, pointers, f.const("i32", bits // 8), lanes.to("32xi1"), f.const(kind, 0))
+
+
+def scatter(f: NativeFunction, at: Native, value: Native, lanes: Native) -> None:
+    pointers = Native(f, f.b.inttoptr(at.v, ir.VectorType(ir.PointerType(), 32)))
+    bits = value.v.type.element.width
+    f.intrinsic(f"llvm.masked.scatter.v32i{bits}.v32p0", "void", value, pointers, f.const("i32", bits // 8), lanes.to("32xi1"))
 
 
 class Now:

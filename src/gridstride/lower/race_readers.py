@@ -13,6 +13,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.race_bytes import CellsOf
 from gridstride.lower.race_cells import (
     ATOMIC,
     BLOCK_SHIFT,
@@ -28,13 +29,11 @@ from gridstride.lower.race_cells import (
     TIME_BITS,
     TIME_MASK,
     VOLATILE,
-    Cells,
     Now,
     is_marked,
     owned_by,
     thread_of,
 )
-from gridstride.lower.race_cells import OF_BYTES as OF_BYTES_BIT
 from gridstride.lower.records import BLOCK, SPACES, WORKER
 
 ENTRY = 32
@@ -57,7 +56,7 @@ def _entry(area: Native, number: Native) -> Native:
     return area + number.to("i64") * ENTRY
 
 
-def _build_take(module: ir.Module) -> ir.Function:
+def build_take(module: ir.Module) -> ir.Function:
     """race_take(area) -> number of a free entry, 0 without one"""
     f = NativeFunction(module, "race_take", "i32", ["ptr"])
     (area,) = f.args
@@ -82,15 +81,14 @@ def _lane_bit(f: NativeFunction, cell: Native) -> Native:
     return f.const("i32", 1) << (thread_of(cell).to("i32") & 31)
 
 
-def build_add_reader(module: ir.Module, known: ir.Function) -> ir.Function:
-    """race_add_reader(worker, block, warp, lanes, me, mine, index, how, space): lanes of the warp read one cell beside others;
+def build_add_reader(module: ir.Module, known: ir.Function, take: ir.Function, cells_of: CellsOf) -> ir.Function:
+    """race_add_reader(worker, block, warp, lanes, me, mine, index, space): lanes of the warp read one cell beside others;
     `me` is the cell of the first of them."""
-    f = NativeFunction(module, "race_add_reader", "void", ["ptr", "ptr", "ptr", "i32", "i64", "i32", "i64", "i32", "i32"], attributes=("noinline",))
-    worker, block, warp, lanes, me, mine, index, how, space = f.args
-    cells = Cells(f, worker, block, space, (how & OF_BYTES_BIT).ne(0))
+    f = NativeFunction(module, f"race_add_reader_{cells_of.name}", "void", ["ptr", "ptr", "ptr", "i32", "i64", "i32", "i64", "i32"], attributes=("noinline",))
+    worker, block, warp, lanes, me, mine, index, space = f.args
+    cells = cells_of(f, worker, block, space)
     now = Now(f, worker, block, warp, space)
     area = _area(f, worker, block, space)
-    take = _build_take(module)
     old, old_meta = cells.get("reads", index), cells.get("read_meta", index)
     head = f.variable("i32", 0)
     head.set(0)
@@ -156,12 +154,9 @@ def build_add_reader(module: ir.Module, known: ir.Function) -> ir.Function:
             head.set(number)
     with f.if_else(head.get().eq(0)) as (alone, many):
         with alone:
-            cells.put("reads", index, me)
-            cells.put("read_meta", index, mine)
+            cells.put_read(index, me, mine)
         with many:
-            cells.put("reads", index, (me & IDENTITY) | (MARK << PATTERN_SHIFT) | TIME_MASK)
-            cells.put("read_meta", index, mine | LISTED)
-            cells.put("other", index, head.get())
+            cells.put_read(index, (me & IDENTITY) | (MARK << PATTERN_SHIFT) | TIME_MASK, mine | LISTED, head.get())
     f.ret()
     return f.function
 
@@ -196,13 +191,13 @@ def _like(cell: Native) -> str:
     return "32xi32" if isinstance(cell.v.type, ir.VectorType) else "i32"
 
 
-def build_judge_readers(module: ir.Module, judge: ir.Function) -> ir.Function:
+def build_judge_readers(module: ir.Module, judge: ir.Function, cells_of: CellsOf) -> ir.Function:
     """race_judge_readers(worker, block, warp, site, me, mine, index, how, address, space): a write meets what has been read in a cell;
     a list ends here."""
     kinds = ["ptr", "ptr", "ptr", "i32", "i64", "i32", "i64", "i32", "i64", "i32"]
-    f = NativeFunction(module, "race_judge_readers", "void", kinds, attributes=("noinline",))
+    f = NativeFunction(module, f"race_judge_readers_{cells_of.name}", "void", kinds, attributes=("noinline",))
     worker, block, warp, site, me, mine, index, how, address, space = f.args
-    cells = Cells(f, worker, block, space, (how & OF_BYTES_BIT).ne(0))
+    cells = cells_of(f, worker, block, space)
     now = Now(f, worker, block, warp, space)
     cell, meta = cells.get("reads", index), cells.get("read_meta", index)
     reader = f.const("i32", 0)
@@ -238,7 +233,33 @@ def build_judge_readers(module: ir.Module, judge: ir.Function) -> ir.Function:
             thread = (thread_of(base) & (THREAD_MASK ^ 31)) | lane.to("i64")
             told.set(decide(owned_by(base, thread), f.load("i32", entry, _META)).to("i32"))
         _give_back(f, area, number)
-    cells.put("reads", index, 0)
+    cells.forget_read(index)
+    f.ret()
+    return f.function
+
+
+def build_judge_write(module: ir.Module, judge: ir.Function) -> ir.Function:
+    """race_judge_write(worker, block, warp, site, me, mine, cell, meta, word, how, space): an access meets the last write of a word, and where
+    that is the last of several atomics another one of them too (see `race_update._Update._leave_atomic`)."""
+    kinds = ["ptr", "ptr", "ptr", "i32", "i64", "i32", "i64", "i32", "i64", "i32", "i32"]
+    f = NativeFunction(module, "race_judge_write", "void", kinds, attributes=("noinline",))
+    worker, block, warp, site, me, mine, cell, meta, word, how, space = f.args
+    now = Now(f, worker, block, warp, space)
+
+    def decide(cell: Native, meta: Native) -> Native:
+        return f.call(judge, worker, block, warp, site, me, mine, cell, meta, how, f.const("i32", 1), word * 4, space).ne(0)
+
+    with f.if_((meta & TAG_MASK).eq(0)):
+        decide(cell, meta)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
+    other, other_meta = other_reader(f, worker, cell, meta, CellsOf(None)(f, worker, block, space).get("other", word))
+    last, last_meta = owned_by(cell, thread_of(cell)), meta & (0xFFFFFFFF ^ TAG_MASK)
+    # of atomics in two blocks the one in another block than the access is meant
+    swap = (meta & TAG_MASK).eq(OTHER_BLOCK) & now.near(cell)
+    f.ret_if(decide(swap.select(other, last), swap.select(other_meta, last_meta)))
+    with f.if_((meta & TAG_MASK).ne(OTHER_BLOCK) & (mine & (ATOMIC | VOLATILE)).eq(0)):
+        decide(other, other_meta)
     f.ret()
     return f.function
 

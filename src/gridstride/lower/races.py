@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from gridstride.lower.coverage import build_cover
 from gridstride.lower.native import Native, NativeFunction
+from gridstride.lower.race_bytes import CellsOf, build_number
 from gridstride.lower.race_cells import (
     ALL_BYTES,
     ATOMIC,
@@ -42,8 +43,8 @@ from gridstride.lower.race_cells import (
 )
 from gridstride.lower.race_judge import build_judge, build_known, build_note, build_ordered, build_same_instruction, build_value
 from gridstride.lower.race_order import build_arrive, build_begin, build_exit, build_release, build_warp_sync
-from gridstride.lower.race_readers import build_add_reader, build_judge_readers, describe_thread
-from gridstride.lower.race_update import build_update
+from gridstride.lower.race_readers import build_add_reader, build_judge_readers, build_judge_write, build_take, describe_thread
+from gridstride.lower.race_update import build_split_cells, build_split_word, build_update
 from gridstride.lower.records import WORKER
 
 _COMMON = ["ptr", "ptr", "ptr", "i32"]
@@ -55,13 +56,16 @@ def build_races() -> ir.Module:
     note, value = build_note(module), build_value(module)
     known = build_known(module)
     judge = build_judge(module, note, build_ordered(module, known), value)
-    functions = {
-        "judge": judge,
-        "same_instruction": build_same_instruction(module, note, value),
-        "judge_readers": build_judge_readers(module, judge),
-        "add_reader": build_add_reader(module, known),
-    }
-    functions["update"] = build_update(module, functions)
+    functions = {"judge": judge, "judge_write": build_judge_write(module, judge), "same_instruction": build_same_instruction(module, note, value)}
+    of_words, of_bytes = CellsOf(None), CellsOf(build_number(module))
+    take = build_take(module)
+    for cells_of in (of_bytes, of_words):
+        functions[f"judge_readers_{cells_of.name}"] = build_judge_readers(module, judge, cells_of)
+        functions[f"add_reader_{cells_of.name}"] = build_add_reader(module, known, take, cells_of)
+    functions["update_bytes"] = build_update(module, functions, of_bytes)
+    functions["split_word"] = build_split_word(module, of_bytes)
+    functions["split_cells"] = build_split_cells(module, functions["update_bytes"])
+    functions["update"] = build_update(module, functions, of_words)
     functions["line"] = _build_line(module, functions["update"])
     functions["broadcast"] = _build_broadcast(module, functions["update"])
     _build_access(module, functions)
@@ -224,4 +228,4 @@ def _scattered_bytes(
         with f.each_lane(unsplit) as lane:
             f.call(functions["split_word"], worker, block, warp, f.load("i64", Native(f, slot.slot), lane.to("i64") * 8), space)
     with f.count_to(size) as k:
-        f.call(functions["update"], *common, addresses + f.splat(k.to("i64")), mask, me, f.splat(own | 1 << SITE_BITS), how | OF_BYTES, space)
+        f.call(functions["update_bytes"], *common, addresses + f.splat(k.to("i64")), mask, me, f.splat(own | 1 << SITE_BITS), how | OF_BYTES, space)

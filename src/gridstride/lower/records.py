@@ -104,7 +104,10 @@ WORKER = Record(
     "race_write_meta:ptr",
     "race_read_meta:ptr",
     "race_other:ptr",
-    "race_byte_cells:ptr",  # cells of single bytes, that of address a at base + a * 32
+    "race_byte_writes:ptr",  # of single bytes (see lower/race_bytes.py), those of address a at base + a * 4
+    "race_byte_reads:ptr",
+    "race_records:ptr",
+    "race_next:i32",  # number of the next record
     "race_lists:ptr",  # lists of readers of global memory (see lower/race_readers.py)
     "races_exact:i32",  # the kernel has means by which some threads know of others that not all know of
     "race_addresses:i64*32",  # of the access that is looked at now, and what it writes, a row of lanes a word
@@ -151,7 +154,8 @@ BLOCK = Record(
     "shared_write_meta:ptr",
     "shared_read_meta:ptr",
     "shared_other:ptr",
-    "shared_byte_cells:ptr",  # cells of single bytes
+    "shared_byte_writes:ptr",  # of single bytes
+    "shared_byte_reads:ptr",
     "shared_lists:ptr",
     "bar_arrived:i32*16",
     "bar_expected:i32*16",

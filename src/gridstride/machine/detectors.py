@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import GridstrideError
-from gridstride.lower.race_cells import ATOMIC, BLOCK_BITS, BLOCK_SHIFT, BYTE_CELL, MARK, PATTERN_SHIFT, PLANES
+from gridstride.lower.race_bytes import LANE_BITS, RECENT, RECORD, RECORDS
+from gridstride.lower.race_cells import ATOMIC, BLOCK_BITS, BLOCK_SHIFT, MARK, PATTERN_SHIFT, PLANES
 from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
 from gridstride.machine.launch_options import Covered
@@ -26,13 +27,15 @@ RACES = frozenset({"race-shared", "race-global"})
 
 
 class RacePlanes:
-    """Shadow of a whole arena, given by the host lazily: only what is touched takes memory. That is 6 bytes a byte, one more where threads that
-    nothing orders read a word, and 32 more of words whose bytes belong to different threads other than in a row."""
+    """Shadow of a whole arena, given by the host lazily: only what is touched takes memory. Of a byte that is written 3 bytes, of one that is read
+    3, one more where threads that nothing orders read a word. Of words whose bytes belong to different threads other than in a row: 2 bytes a
+    byte, 4 more if it is written, 4 if it is read, and the records of what those threads did, 16 bytes a warp access and 64 MiB at most."""
 
     def __init__(self, base: int, span: int) -> None:
         words = span // 4 + 16
         sizes = {f"race_{name}": words * size for name, size in PLANES.items()}
-        sizes |= {"race_byte_cells": (span + 64) * BYTE_CELL, "race_lists": LAUNCH_ENTRIES * ENTRY}
+        sizes |= {f"race_byte_{name}": (span + 64) * 4 for name in ("writes", "reads")}
+        sizes |= {"race_lists": LAUNCH_ENTRIES * ENTRY, "race_records": RECORDS * RECORD + RECENT * 4}
         try:
             self._maps = _reserve_all(sizes)
         except (OSError, ValueError):
@@ -44,11 +47,12 @@ class RacePlanes:
         self._latest = (1, 1)  # the numbers of the latest launch's blocks
 
     def addresses(self) -> dict[str, int]:
-        """Of each plane, so that the cell of address a is at it + (a >> 2) * size; of cells of bytes, + a * size; of the lists."""
+        """Of each plane, so that the cell of address a is at it + (a >> 2) * size; of those of bytes, + a * 4; of the lists and records."""
         places = {name: int(view.ctypes.data) for name, view in self._views.items()}
         for name, size in PLANES.items():
             places[f"race_{name}"] -= (self._base >> 2) * size
-        places["race_byte_cells"] -= self._base * BYTE_CELL
+        for name in ("writes", "reads"):
+            places[f"race_byte_{name}"] -= self._base * 4
         return places
 
     def begin(self, blocks: int) -> int:
@@ -76,9 +80,11 @@ class RacePlanes:
         read, written = latest(reads), latest(writes)
         split = np.flatnonzero(written & (writes >> PATTERN_SHIFT & 3 == MARK))
         if split.size:  # of such words only their bytes' cells say what was done
-            cells = self._views["race_byte_cells"].view(np.uint64).reshape(-1, BYTE_CELL // 8)
-            of_words = cells[(start + split)[:, None] * 4 + np.arange(4)]
-            written[split], read[split] = (latest(of_words[:, :, k]).any(axis=1) for k in (0, 1))
+            places = (start + split)[:, None] * 4 + np.arange(4)
+            records = self._views["race_records"][: RECORDS * RECORD].view(np.uint64)[:: RECORD // 8]
+            for states, plane in ((written, "writes"), (read, "reads")):
+                numbers = self._views[f"race_byte_{plane}"].view(np.uint32)[places]
+                states[split] = ((numbers != 0) & latest(records[numbers >> LANE_BITS & RECORDS - 1])).any(axis=1)
         atomic = [
             (self._views[meta].view(np.uint32)[start : start + count] & ATOMIC).astype(np.bool_) for meta in ("race_read_meta", "race_write_meta")
         ]
@@ -108,7 +114,8 @@ def shared_shadow(shared_bytes: int) -> dict[str, int]:
     """What the detector keeps of a block's shared memory: name of its address in the block's record → bytes."""
     words = shared_bytes // 4 + 16
     planes = {f"shared_{name}": words * size for name, size in PLANES.items()}
-    return {**planes, "shared_byte_cells": (shared_bytes + 64) * BYTE_CELL, "shared_lists": BLOCK_ENTRIES * ENTRY}
+    of_bytes = {f"shared_byte_{name}": (shared_bytes + 64) * 4 for name in ("writes", "reads")}
+    return {**planes, **of_bytes, "shared_lists": BLOCK_ENTRIES * ENTRY}
 
 
 def race_planes(memory: Memory) -> RacePlanes:

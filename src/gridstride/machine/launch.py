@@ -350,6 +350,7 @@ class _Launch:
             planes = race_planes(self.memory)
             for name, address in planes.addresses().items():
                 record[name] = address
+            record["race_next"] = 1
             record["first_block"] = host.order.first_block
             self.quiet = quiet_sites(self.code.provenance, self.parameters, self.memory)
             if self.options.trace:

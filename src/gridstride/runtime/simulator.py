@@ -309,7 +309,7 @@ class Simulator(Device):
             options = replace(options, covered=tuple(output.watched for output in outputs))
         else:
             options = replace(options, checks=options.checks - {double_write.CHECK.kind})
-        view = LaunchInView(kernel, module.program, shape, options, names, outputs)
+        view = LaunchInView(kernel, module.program, shape, options, names, outputs, command.parameters)
         before = self._witness.begins(view)
         try:
             outcome = self._run(view, command.parameters, view.options)

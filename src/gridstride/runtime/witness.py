@@ -24,6 +24,7 @@ from gridstride.observers.checks.out_of_bounds import tell_use_after_free
 from gridstride.runtime.checking import heap_of, is_checking, launched, record, schedules, skip, watch_heap
 from gridstride.runtime.contracts.coverage import Output
 from gridstride.runtime.device import LaunchShape
+from gridstride.runtime.rounded_grids import RoundedGrids
 from gridstride.runtime.schedules import Contents, ScheduleShape, compare_schedules
 from gridstride.runtime.telling import fault_finding, in_its_language, scene_of, shape_findings, source_lines, tell_launch
 
@@ -46,6 +47,7 @@ class LaunchInView:
     names: Mapping[int, str]
     outputs: tuple[Output, ...] = ()
     """Those of which the kernel's contract gives each element to one thread, in the order of `options.covered`."""
+    parameters: bytes = b""
 
 
 class Witness:
@@ -56,6 +58,7 @@ class Witness:
         self._freed: deque[Allocation] = deque(maxlen=_REMEMBERED)
         self._dtypes: dict[int, np.dtype[Any]] = {}
         self._last_use: dict[int, LaunchInView] = {}
+        self._rounded = RoundedGrids(memory)
         self._heap: list[Allocation] = []  # of the device, as it was before the launch that runs
 
     def made(self, array: Array) -> None:
@@ -71,6 +74,7 @@ class Witness:
         self._freed.append(allocation)
         self._dtypes.pop(allocation.address, None)
         self._last_use.pop(allocation.address, None)
+        self._rounded.forget(allocation.address)
 
     def begins(self, launch: LaunchInView) -> Contents | None:
         """Before a launch: arrays without a name are called what their user calls them, also once they are freed.
@@ -111,6 +115,8 @@ class Witness:
         record([in_its_language(finding, source) for finding in self._of_outputs(launch, outcome)], source_lines(source).line)
         launched(launch.shape.threads, outcome.receipt)
         self._last_use |= dict.fromkeys(launch.names, launch)
+        if is_checking(launch_shape.CHECK.kind) and is_checking("race-global"):
+            self._look_at_tails(launch)
         if "malloc" in launch.program.module.functions:
             watch_heap(launch.kernel.name, self._memory, self._heap)
 
@@ -124,6 +130,12 @@ class Witness:
             name = launch.names.get(output.array.storage.address, output.parameter)
             found += output.findings(launch.kernel.name, writers, scene, name)
         return found
+
+    def _look_at_tails(self, launch: LaunchInView) -> None:
+        use = launch_shape.index_use(launch.program.module, launch.kernel.entry)
+        found = [(self._memory.find(address), name) for address, name in launch.names.items()]
+        outputs = [(a, name or a.name, self._dtypes[a.address].itemsize) for a, name in found if a is not None and a.address in self._dtypes and a.size]
+        self._rounded.launched(launch.kernel.name, use, launch.shape.grid, launch.shape.block, launch.parameters, outputs)
 
     def _tell(self, launch: LaunchInView, raw: Sequence[object]) -> list[Finding]:
         return tell_launch(launch.kernel, launch.program, launch.shape, launch.options, self._memory, launch.names, raw)
@@ -173,7 +185,10 @@ class Witness:
         never = np.all(states == uninitialised.NEVER, axis=-1).reshape(-1)
         copied = np.all(states == uninitialised.COPIED, axis=-1).reshape(-1)
         found: list[Finding] = []
-        if never.any():
+        left = self._rounded.host_reads(array.address, array.size * array.dtype.itemsize) if array.contiguous else []
+        if not never.any():
+            found += left
+        else:
             found.append(uninitialised.unwritten_output(launch.kernel.name, name, never, array.address))
             first = int(np.argmax(never))
             if array.contiguous and array.address == allocation.address and never[first:].all() and is_checking(launch_shape.CHECK.kind):

@@ -239,4 +239,32 @@ __global__ void atomics_that_overwrite(const int *a, int *mid, int *b) {
     atomicAdd(&mid[TID], 1);
     b[TID] = mid[TID];
 }
+// a warp adds up, meets, reads, and goes on to add: nothing but the warp's own meetings orders it
+__global__ void atomics_of_a_warp(const int *a, int *sums, int *b) {
+    __shared__ int s[4];
+    int w = TID / 32;
+    if (TID % 32 == 0) s[w] = 0;
+    __syncwarp();
+    for (int k = 0; k < 3; k++) {
+        atomicAdd(&s[w], a[TID + k]);
+        atomicAdd(&sums[w], a[TID + k]);
+        if (TID % 2) atomicMax(&s[w], 1);
+        __syncwarp();
+        b[TID] = s[w] + sums[w];
+        __syncwarp();
+        if (TID % 32 == 7) s[w] += 1;
+        __syncwarp();
+    }
+}
+__global__ void atomics_of_a_block(const int *a, int *sums, int *b) {
+    for (int k = 0; k < 3; k++) {
+        atomicAdd(&sums[blockIdx.x], a[GID]);
+        atomicAdd(&sums[blockIdx.x], k);
+        __syncthreads();
+        b[GID] = sums[blockIdx.x];
+        __syncthreads();
+        if (TID == 70) sums[blockIdx.x] *= 2;
+        __syncthreads();
+    }
+}
 }

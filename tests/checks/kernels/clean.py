@@ -16,6 +16,32 @@ LATER = [max((k for k in range(64) if A[k] == A[t] + 1), default=-1) for t in ra
 PLACES = [-1 if k < 0 else 2 * k + (k > 9) for k in LATER]
 VOTES = np.array([int((A[t // 32 * 32 : min(t // 32 * 32 + 32, 50)] > 990).any()) + 2 * int(A[t] > 500) if t < 50 else 0 for t in range(64)])
 
+
+def _sums_of_warps() -> np.ndarray:
+    """What the last round of `atomics_of_a_warp` reads."""
+    total = np.zeros(4, np.int64)
+    shared = np.zeros(4, np.int64)
+    for k in range(3):
+        added = A[k : 128 + k].reshape(4, 32).sum(axis=1)
+        total += added
+        shared = np.maximum(shared + added, 1)
+        read = shared + total
+        shared += 1
+    return np.repeat(read, 32)
+
+
+def _sums_of_blocks() -> list[int]:
+    found = []
+    for part in A[:192].reshape(2, 96):
+        total = 0
+        for k in range(3):
+            total += int(part.sum()) + 96 * k
+            read = total
+            total *= 2
+        found.append(read)
+    return found
+
+
 CASES = [
     Case("struct_copied_with_padding", 1, 32, (Blank(64), Blank(64), zeros(32)), {2: _T[:32] * 4}, **OK),
     Case("vector_load_of_three", 1, 32, (Blank(128), zeros(32)), {1: _T[:32] + 3}, **OK),
@@ -49,4 +75,6 @@ CASES = [
     Case("first_round_begins", 1, 32, (F, zeros(32, np.float32), 5), {1: np.array([F[t : t + 5].max() for t in range(32)])}, **OK),
     Case("three_of_four_are_set", 1, 32, (F, Blank(128, np.float32), zeros(32, np.float32)), {2: F[_T[:32] ^ 1] * 3 + 1}, **OK),
     Case("atomics_that_overwrite", 1, 32, (A, Blank(32), zeros(32)), {2: np.where(_T[:32] % 2, A[:32], 0) + 1}, **OK),
+    Case("atomics_of_a_warp", 1, 128, (A, zeros(4), zeros(128)), {2: _sums_of_warps()}, **OK),
+    Case("atomics_of_a_block", 2, 96, (A, zeros(2), zeros(192)), {2: np.repeat(_sums_of_blocks(), 96)}, **OK),
 ]

@@ -45,4 +45,5 @@ CASES = [
     Case("neighbour_bytes", 3, 32, (A, zeros(12, np.uint8)), {1: (A[[0, 1, 2, 3, 32, 33, 34, 35, 64, 65, 66, 67]] & 255)}),
     Case("release_before_the_write", 2, 32, FLAG, TOLD),
     Case("another_flag", 2, 32, FLAG, TOLD),
+    Case("total_for_the_last_block", 4, 64, (A, zeros(1), zeros(1)), {2: A[:256].sum()}),
 ]

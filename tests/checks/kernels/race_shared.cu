@@ -259,4 +259,21 @@ __global__ void transpose_bytes(const int *a, int *b) {
     REPAIR(__syncthreads();)
     b[TID] = s[TID / 32][TID % 32];                         /*!*/
 }
+// whoever reads has added last: its own atomic is the only one that is ordered before
+__global__ void total_for_the_last_thread(const int *a, int *b) {
+    __shared__ int s;
+    if (TID == 0) s = 0;
+    __syncthreads();
+    atomicAdd(&s, a[TID]);                                  /*!*/
+    REPAIR(__syncthreads();)
+    if (TID == 127) *b = s;                                 /*!*/
+}
+// the compiler lets every thread read `left` before the test of the thread's index; two threads take from it in the faulty build
+__global__ void one_thread_takes_all(const int *a, int *b) {
+    __shared__ int left;
+    if (TID == 0) left = 60;
+    __syncthreads();
+    if ((TID == 5) FAULT(| (TID == 40)))                    /*!*/
+        while (left) { b[left - 1] = a[left]; left--; }     /*!*/
+}
 }

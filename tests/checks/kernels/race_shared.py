@@ -49,4 +49,6 @@ CASES = [
     Case("bytes_in_place", 1, 100, (A, zeros(100)), {1: A[:100] + 1 & 255}, also=("uninitialised",)),
     Case("transpose_bytes", 1, 256, (A, zeros(256)), {1: A[:256].reshape(32, 8).T.ravel() & 255}, also=("uninitialised",)),
     Case("vector_overlap", 1, 128, (A, zeros(128)), {1: A[:128]}),
+    Case("total_for_the_last_thread", 1, 128, (A, zeros(1)), {1: [A[:128].sum()]}),
+    Case("one_thread_takes_all", 1, 64, (A, zeros(60)), {1: A[1:61]}),
 ]

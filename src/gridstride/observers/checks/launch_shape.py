@@ -2,7 +2,8 @@
 
 Warnings: the kernel takes its work from the index of some dimensions and is launched in others that it never looks at, so that all threads
 along them do the same work again; the grid ends before an output does (the number of blocks was rounded down), and the kernel's
-threads do not go on to the rest. An error: a limit of the device or of the kernel (`__launch_bounds__`) is exceeded, and nothing runs.
+threads do not go on to the rest. Where the output was filled before, that takes the race checks, an integer argument with the output's
+extent and a host that reads what no other launch has completed. An error: a limit of the device or of the kernel (`__launch_bounds__`) is exceeded, and nothing runs.
 
 A kernel that hands out its work by an atomic counter, and one that looks at no index at all, get no warning.
 
@@ -31,6 +32,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 from gridstride.findings import Dim3, Finding, Site
 from gridstride.machine.limits import AXES, format_dim3
@@ -198,6 +202,69 @@ def tail_left_out(use: IndexUse, kernel: str, grid: Dim3, block: Dim3, buffer: s
     )
     advice = f"round the number of blocks up: {needed:,} blocks, as in (n + {threads} - 1) / {threads}, with a guard in the kernel"
     return Finding(CHECK.code, CHECK.kind, "warning", message, advice, kernel, space="global", buffer=buffer, index=first_unwritten)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What a rounded-down grid leaves of an output that was filled before: elements as rows × columns, and how far the threads reach in each."""
+
+    elements: tuple[int, int]
+    reach: tuple[int, int]
+    block: tuple[int, int]
+    first: int  # index of the first element that is left
+
+    @property
+    def needed(self) -> tuple[int, int]:
+        """Blocks along rows and columns that would do."""
+        (rows, columns), (high, wide) = self.elements, self.block
+        return -(-rows // high), -(-columns // wide)
+
+
+MARGIN = 8
+"""So many elements may lie before the first one that is written, as where a stencil leaves the border alone."""
+
+
+def tail_of(use: IndexUse, grid: Dim3, block: Dim3, elements: int, numbers: frozenset[int]) -> Iterator[Tail]:
+    """The tails that a launch would leave of an output of so many elements if its grid was rounded down. numbers: the kernel's integer arguments.
+
+    An extent of the output is one that the kernel was told; the threads, one an element, end less than a block before it."""
+    if any(f"%nctaid.{axis}" in use.specials for axis in AXES) or use.tickets or not use.any or block[2] * grid[2] != 1:
+        return
+    reach, size = (grid[1] * block[1], grid[0] * block[0]), (block[1], block[0])
+    shapes = {(1, elements)} if reach[0] == 1 and elements in numbers else set()
+    shapes |= {(rows, elements // rows) for rows in numbers if rows > 1 and elements % rows == 0 and elements // rows in numbers}
+    for shape in sorted(shapes):
+        short = [n - r for n, r in zip(shape, reach, strict=True)]
+        if any(s > 0 for s in short) and all(s < b for s, b in zip(short, size, strict=True)):
+            first = reach[1] if short[1] > 0 else reach[0] * shape[1]
+            yield Tail(shape, reach, size, first)
+
+
+def leaves(tail: Tail, written: npt.NDArray[np.bool_]) -> bool:
+    """Whether the elements that a launch wrote are just those that the threads reach."""
+    table = written.reshape(tail.elements)
+    rows, columns = (min(r, n) for r, n in zip(tail.reach, tail.elements, strict=True))
+    top, left = (int(np.argmax(table.any(axis=axis))) for axis in (1, 0))
+    if top > MARGIN or left > MARGIN or table[rows:].any() or table[:, columns:].any():
+        return False
+    # a border that is left alone is as wide at the end, where there is one
+    bottom, right = (n if r < n else n - m for n, r, m in zip(tail.elements, tail.reach, (top, left), strict=True))
+    return bool(table[top : min(rows, bottom), left : min(columns, right)].all()) and bool(table.any())
+
+
+def tail_left_as_it_was(tail: Tail, kernel: str, buffer: str) -> Finding:
+    """The warning for an output that was filled before the launch, of which the grid does not reach the end."""
+    (rows, columns), (high, wide), (deep, broad) = tail.elements, tail.reach, tail.block
+    if rows == 1:
+        what = f"{wide // broad:,} blocks of {broad:,} threads are {wide:,}, and its last {columns - wide:,} of {columns:,} elements keep what was there before"
+        blocks, how = f"{tail.needed[1]:,} blocks", f"(n + {broad} - 1) / {broad}"
+    else:
+        reached = f"{min(wide, columns):,} × {min(high, rows):,} of its {columns:,} × {rows:,} elements"
+        what = f"{wide // broad:,} × {high // deep:,} blocks of {broad:,} × {deep:,} threads reach {reached}, and the rest keeps what was there before"
+        blocks, how = f"{tail.needed[1]:,} × {tail.needed[0]:,} blocks", f"(width + {broad} - 1) / {broad}"
+    advice = f"round the number of blocks up: {blocks}, as in {how}, with a guard in the kernel; if another kernel or the host does the rest, ignore this"
+    message = f"the grid ends before `{buffer}` does: {what}"
+    return Finding(CHECK.code, CHECK.kind, "warning", message, advice, kernel, space="global", buffer=buffer, index=tail.first)
 
 
 def refused(kernel: str, reason: str, advice: str = "launch within the device's limits; see `gridstride plan` for what fits") -> Finding:
