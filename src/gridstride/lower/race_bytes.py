@@ -3,8 +3,10 @@
 Lanes of a warp that access bytes by one instruction leave the same cell but for the lane. So a byte holds no cell but a number of 4 bytes for
 its last write and one for its last read, each a lane and the place of the rest in a table of records:
 
-    number of a byte    31..5 which record, 4..0 lane; 0: nothing
+    number of a byte    31..6 which record, 5 it is a read, 4..0 lane; 0: nothing
     record              0 cell with lane 0, 8 meta, 12 `other`       (16 bytes; see race_cells)
+
+The number of a read stands in the place for writes as long as there is no write to remember, so that most bytes need one place only.
 
 The table is a ring: of a launch it holds the latest `RECORDS`. A byte whose record has gone counts as untouched, which can hide a race and
 never makes one up.
@@ -22,7 +24,7 @@ RECORD = 16
 RECORDS = 1 << 22
 RECENT = 1 << 12  # numbers of records by a hash of what is in them, so that the same is kept once; they lie behind the records
 _CELL, _META, _OTHER = 0, 8, 12
-LANE_BITS = 5
+LANE_BITS, READ = 6, 32
 _LAST = 1 << 32 - LANE_BITS  # so many records a launch; after them bytes are not followed any more
 WITHOUT_LANE = M64 ^ (31 << TIME_BITS)
 
@@ -86,6 +88,18 @@ class ByteCells:
         places_ = places(f, table, (ids & (RECORDS - 1)).to("32xi64" if vector else "i64"), RECORD)
         return places_, numbers.ne(0) & (age <= RECORDS)
 
+    def _held(self, plane: str, index: Native, lanes: Native | None) -> Native:
+        at = places(self.f, self.bases[plane], index, 4)
+        return self.f.load("i32", at) if lanes is None else gather(self.f, at, 32, lanes)
+
+    def _numbers(self, plane: str, index: Native, lanes: Native | None = None) -> Native:
+        first = self._held("writes", index, lanes)
+        is_read = (first & READ).ne(0)
+        nothing = self.f.const("i32" if lanes is None else "32xi32", 0)
+        if plane == "writes":
+            return is_read.select(nothing, first)
+        return is_read.select(first, self._held("reads", index, lanes))
+
     @staticmethod
     def _of(name: str) -> tuple[str, int, int]:
         """Which number of a byte leads to it, where it is in a record, and its bits."""
@@ -97,7 +111,7 @@ class ByteCells:
     def get(self, name: str, index: Native) -> Native:
         f = self.f
         plane, offset, bits = self._of(name)
-        numbers = f.load("i32", places(f, self.bases[plane], index, 4))
+        numbers = self._numbers(plane, index)
         place, there = self._record(numbers)
         value = f.load(f"i{bits}", place, offset)
         if offset == _CELL:
@@ -107,7 +121,7 @@ class ByteCells:
     def gather(self, name: str, index: Native, lanes: Native) -> Native:
         f = self.f
         plane, offset, bits = self._of(name)
-        numbers = gather(f, places(f, self.bases[plane], index, 4), 32, lanes)
+        numbers = self._numbers(plane, index, lanes)
         place, there = self._record(numbers)
         value = gather(f, place + offset, bits, there.to("i32") & lanes)
         if offset == _CELL:
@@ -131,7 +145,15 @@ class ByteCells:
                 at = lane.to("i64")
                 values = [f.load(kind, Native(f, slot.slot), at * size) for slot, kind, size in zip(slots, ("i64", "i32", "i32"), (8, 4, 4), strict=True)]
                 f.store(f.call(self.number, self.worker, *values), Native(f, numbers.slot), at * 4)
-        scatter(f, places(f, self.bases[plane], index, 4), numbers.get(), lanes)
+        if plane == "writes":
+            scatter(f, places(f, self.bases["writes"], index, 4), numbers.get(), lanes)
+            return
+        held = self._held("writes", index, lanes)
+        alone = (held.eq(0) | (held & READ).ne(0)).to("i32") & lanes
+        there = numbers.get()
+        scatter(f, places(f, self.bases["writes"], index, 4), there.ne(0).select(there | READ, there), alone)
+        with f.if_((lanes & ~alone).ne(0)):
+            scatter(f, places(f, self.bases["reads"], index, 4), there, lanes & ~alone)
 
     def leave_write(self, index: Native, cell: Native, meta: Native, lanes: Native) -> None:
         self._leave("writes", index, cell, meta, None, lanes)
@@ -140,22 +162,41 @@ class ByteCells:
         self._leave("reads", index, cell, meta, other, lanes)
 
     def forget_reads(self, index: Native, lanes: Native) -> None:
-        scatter(self.f, places(self.f, self.bases["reads"], index, 4), self.f.const("32xi32", 0), lanes)
+        f, zero = self.f, self.f.const("32xi32", 0)
+        scatter(f, places(f, self.bases["writes"], index, 4), zero, (self._held("writes", index, lanes) & READ).ne(0).to("i32") & lanes)
+        left = self._held("reads", index, lanes).ne(0).to("i32") & lanes  # what is not there takes no memory
+        with f.if_(left.ne(0)):
+            scatter(f, places(f, self.bases["reads"], index, 4), zero, left)
 
-    def put_write(self, index: Native, cell: Native, meta: Native) -> None:
-        """What one byte holds; a cell of 0 for nothing."""
-        self._put("writes", index, cell, meta, None)
+    def put(self, index: Native, write: tuple[Native, Native], read: tuple[Native, Native, Native]) -> None:
+        """What one byte holds, whatever it held: cell and meta of a write, those of a read and its `other`. A cell of 0 for nothing."""
+        f = self.f
+        f.store(self._number(*write, f.const("i32", 0)), places(f, self.bases["writes"], index, 4))
+        self.forget_read(index)
+        with f.if_(read[0].ne(0)):
+            self.put_read(index, *read)
 
     def put_read(self, index: Native, cell: Native, meta: Native, other: Native | None = None) -> None:
-        self._put("reads", index, cell, meta, other)
+        f = self.f
+        number = self._number(cell, meta, f.const("i32", 0) if other is None else other)
+        held = self._held("writes", index, None)
+        with f.if_else(held.eq(0) | (held & READ).ne(0)) as (alone, beside):
+            with alone:
+                f.store(number.ne(0).select(number | READ, number), places(f, self.bases["writes"], index, 4))
+            with beside:
+                f.store(number, places(f, self.bases["reads"], index, 4))
 
     def forget_read(self, index: Native) -> None:
-        self.f.store(self.f.const("i32", 0), places(self.f, self.bases["reads"], index, 4))
+        f, zero = self.f, self.f.const("i32", 0)
+        with f.if_((self._held("writes", index, None) & READ).ne(0)):
+            f.store(zero, places(f, self.bases["writes"], index, 4))
+        with f.if_(self._held("reads", index, None).ne(0)):
+            f.store(zero, places(f, self.bases["reads"], index, 4))
 
-    def _put(self, plane: str, index: Native, cell: Native, meta: Native, other: Native | None) -> None:
+    def _number(self, cell: Native, meta: Native, other: Native) -> Native:
         f = self.f
         number = f.variable("i32", 0)
         number.set(0)
         with f.if_(cell.ne(0)):
-            number.set(f.call(self.number, self.worker, cell, meta, f.const("i32", 0) if other is None else other))
-        f.store(number.get(), places(f, self.bases[plane], index, 4))
+            number.set(f.call(self.number, self.worker, cell, meta, other))
+        return number.get()

@@ -81,12 +81,13 @@ def build_split_word(module: ir.Module, cells_of: CellsOf) -> ir.Function:
             return has.select(cell, f.const("i64", 0)), (meta & (0xFFFFFFFF ^ ALL_BYTES)) | 1 << SITE_BITS
 
         address = word * 4 + k
-        bytes_.put_write(address, *of_byte(owned_by(written, owner(written, k)), write_meta & _UNTAGGED))
         several = is_marked(reader.get())
         single = several.select(reader.get(), owned_by(reader.get(), owner(reader.get(), k)))
-        bytes_.put_read(address, *of_byte(single, read_meta.get()), other)
+        write = of_byte(owned_by(written, owner(written, k)), write_meta & _UNTAGGED)
+        bytes_.put(address, write, (*of_byte(single, read_meta.get()), other))
     cells.put("writes", word, now.cell(f.const("i64", 0)) | _MARKED | TIME_MASK)
-    cells.put("reads", word, 0)
+    with f.if_(read.ne(0)):  # what is not there takes no memory
+        cells.put("reads", word, 0)
     f.ret()
     return f.function
 
@@ -219,7 +220,9 @@ class _Update:
                 index = slots.get("index", lane)
                 arguments = (slots.get("me", lane), slots.get("mine", lane), index, self.how, index * self.cells.step, self.space)
                 f.call(self.functions[f"judge_readers_{self.name}"], *self._common(), *arguments)
-        cells.forget_reads(self.index, lanes & ~keep.get())
+        gone = lanes & ~keep.get() & _mask(readers.ne(0))
+        with f.if_(gone.ne(0)):
+            cells.forget_reads(self.index, gone)
         if cells.of_bytes:
             cells.leave_write(self.index, self.me, mine.get(), lanes)
         else:
@@ -259,6 +262,7 @@ class _Update:
         some = _mask(tagged) & lanes
         with f.if_(some.ne(0)):
             said = choose(elsewhere, describe_block(written), describe_thread(written, meta))
+            assert isinstance(cells, Cells)
             cells.scatter("other", self.index, said, some & ~_mask(kept))
         cell = choose(of_block, self.me | TIME_MASK, self.me) | (SEVERAL_ATOMICS << PATTERN_SHIFT)
         tags = choose(of_block, f.const("32xi32", OTHER_BLOCK), f.const("32xi32", OTHER_THREAD))

@@ -101,7 +101,8 @@ def _build_line(module: ir.Module, update: ir.Function) -> ir.Function:
             with write:
                 store("writes", me)
                 store("write_meta", mine)
-                store("reads", f.const("32xi64", 0))
+                with f.if_((read.ne(0).to("i32") & lanes).ne(0)):  # data that is only written takes no memory for reads
+                    store("reads", f.const("32xi64", 0))
             with only_read:
                 store("reads", me)
                 store("read_meta", mine)

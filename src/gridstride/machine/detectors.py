@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridstride.errors import GridstrideError
-from gridstride.lower.race_bytes import LANE_BITS, RECENT, RECORD, RECORDS
+from gridstride.lower.race_bytes import LANE_BITS, READ, RECENT, RECORD, RECORDS
 from gridstride.lower.race_cells import ATOMIC, BLOCK_BITS, BLOCK_SHIFT, MARK, PATTERN_SHIFT, PLANES
 from gridstride.lower.race_readers import BLOCK_ENTRIES, ENTRY, LAUNCH_ENTRIES
 from gridstride.lower.records import FINDING, FINDING_KINDS, FINDING_SEVERITIES
@@ -29,7 +29,8 @@ RACES = frozenset({"race-shared", "race-global"})
 class RacePlanes:
     """Shadow of a whole arena, given by the host lazily: only what is touched takes memory. Of a byte that is written 3 bytes, of one that is read
     3, one more where threads that nothing orders read a word. Of words whose bytes belong to different threads other than in a row: 2 bytes a
-    byte, 4 more if it is written, 4 if it is read, and the records of what those threads did, 16 bytes a warp access and 64 MiB at most."""
+    byte, 4 more if it is written or read, 4 more if it is read after it was written, and the records of what those threads did: 16 bytes a warp
+    access, and 64 MiB at most."""
 
     def __init__(self, base: int, span: int) -> None:
         words = span // 4 + 16
@@ -82,8 +83,10 @@ class RacePlanes:
         if split.size:  # of such words only their bytes' cells say what was done
             places = (start + split)[:, None] * 4 + np.arange(4)
             records = self._views["race_records"][: RECORDS * RECORD].view(np.uint64)[:: RECORD // 8]
-            for states, plane in ((written, "writes"), (read, "reads")):
-                numbers = self._views[f"race_byte_{plane}"].view(np.uint32)[places]
+            held = self._views["race_byte_writes"].view(np.uint32)[places]
+            is_read = (held & READ) != 0
+            readers = np.where(is_read, held, self._views["race_byte_reads"].view(np.uint32)[places])
+            for states, numbers in ((written, np.where(is_read, 0, held)), (read, readers)):
                 states[split] = ((numbers != 0) & latest(records[numbers >> LANE_BITS & RECORDS - 1])).any(axis=1)
         atomic = [
             (self._views[meta].view(np.uint32)[start : start + count] & ATOMIC).astype(np.bool_) for meta in ("race_read_meta", "race_write_meta")

@@ -65,6 +65,9 @@ class RoundedGrids:
 
 def _elements(words: npt.NDArray[np.bool_], nbytes: int, itemsize: int) -> npt.NDArray[np.bool_]:
     """Which elements were written, of which words were: elements smaller than a word count with their word."""
-    if itemsize >= 4:
-        return words.reshape(-1, itemsize // 4).all(axis=1) if words.size % (itemsize // 4) == 0 else np.zeros(nbytes // itemsize, bool)
-    return np.repeat(words, 4 // itemsize)[: nbytes // itemsize]
+    found: npt.NDArray[np.bool_]
+    if itemsize < 4:
+        found = np.repeat(words, 4 // itemsize)[: nbytes // itemsize]
+    else:
+        found = np.all(words[: nbytes // itemsize * (itemsize // 4)].reshape(-1, itemsize // 4), axis=1)
+    return found
