@@ -1,6 +1,7 @@
 """The shadow of memory that says which bytes are undefined: a byte for each byte, at a distance that its space sets.
 
-0 defined; NEVER nobody has written it; COPIED something undefined was copied there; DERIVED something computed from it.
+NEVER nobody has written it (0, so that the shadow of what nobody touches takes no memory); WRITTEN; COPIED something undefined was copied
+there; DERIVED something computed from it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gridstride.lower.values import varying
 from gridstride.lower.vector_memory import has_gather
 from gridstride.passes.track_definedness import Use
 
-NEVER, COPIED, DERIVED = 0xFF, 0x01, 0x02
+NEVER, WRITTEN, COPIED, DERIVED = 0x00, 0xFF, 0xFE, 0xFD
 _SINKS = {"branch": "branch", "address": "address", "output": "output", "operand": "output", "update": "update", "decision": "decision"}
 
 
@@ -165,19 +166,19 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
     differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
     with f.if_((differs | ~mask).eq(0)):  # a whole line that is defined: the usual case
         words = f.load(f"{4 * size}xi64", first.to("ptr"), align=1)
-        union = f.intrinsic(f"llvm.vector.reduce.or.v{4 * size}i64", "i64", words)
-        f.ret_if(union.eq(0), f.const("32xi32", 0))
+        common = f.intrinsic(f"llvm.vector.reduce.and.v{4 * size}i64", "i64", words)
+        f.ret_if(common.eq(-1), f.const("32xi32", 0))
     if size >= 4 and has_gather():  # bytes here and there that are all defined: atomics on a table, say
         pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
-        states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", 0))
-        f.ret_if(f.intrinsic(f"llvm.vector.reduce.or.v32i{bits}", f"i{bits}", states).eq(0), f.const("32xi32", 0))
+        states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", -1))
+        f.ret_if(f.intrinsic(f"llvm.vector.reduce.and.v32i{bits}", f"i{bits}", states).eq(-1), f.const("32xi32", 0))
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         value = f.load(f"i{bits}", at.to("ptr"), align=1)
         total = f.const("i32", 0)
         for k in range(size):
             byte = (value >> (8 * k)) & 0xFF
-            total = total | (byte.ne(0).to("i32") << k) | byte.eq(DERIVED).select(f.const("i32", COMPUTED), f.const("i32", 0))
+            total = total | (byte.ne(WRITTEN).to("i32") << k) | byte.eq(DERIVED).select(f.const("i32", COMPUTED), f.const("i32", 0))
         f.store(total, Native(f, result.slot), lane.to("i64") * 4)
     f.ret(result.get())
     return f.function
@@ -197,7 +198,7 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
     differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
     union = f.intrinsic("llvm.vector.reduce.or.v32i32", "i32", mask.to("32xi1").select(values, f.const("32xi32", 0)))
     with f.if_(((differs | ~mask) | (union & BYTES)).eq(0)):
-        f.store(f.const(f"{4 * size}xi64", 0), first.to("ptr"), align=1)
+        f.store(f.const(f"{4 * size}xi64", -1), first.to("ptr"), align=1)
         f.ret()
         f.b.position_at_end(f.block("dead"))
     stored, source = f.variable("32xi64", addresses), f.variable("32xi32", values)
@@ -208,7 +209,7 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
         state = (value & COMPUTED).ne(0).select(f.const(kind, DERIVED), f.const(kind, COPIED))
         total = f.const(kind, 0)
         for k in range(size):
-            total = total | ((((value >> k) & 1).to(kind) * state) << (8 * k))
+            total = total | (((value >> k) & 1).ne(0).select(state, f.const(kind, WRITTEN)) << (8 * k))
         f.store(total, at.to("ptr"), align=1)
     f.ret()
     return f.function

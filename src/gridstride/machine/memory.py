@@ -19,17 +19,33 @@ from gridstride.errors import GridstrideError, LaunchError
 from gridstride.machine.reserve import reserve
 
 RED_ZONE = 4096  # bytes on both sides of every allocation
-NEVER = 0xFF  # in the shadow: nobody has written this byte
+NEVER, WRITTEN = 0x00, 0xFF  # in the shadow: nobody has written this byte; it has been written
 QUARANTINE = 64 << 20  # bytes that freed allocations may hold before the oldest is reused
 ALIGNMENT = 256  # what cudaMalloc promises (CUDA C++ Programming Guide 5.3.2)
 
 
+def zero(area: mmap.mmap, view: npt.NDArray[np.uint8], start: int, nbytes: int) -> None:
+    """Zero a part of reserved memory. Whole pages are given back to the host, so that they take no memory until they are used."""
+    page = mmap.PAGESIZE
+    stop = start + nbytes
+    first = min(start + -start % page, stop)
+    last = max(first, stop - stop % page)
+    view[start:first] = 0
+    view[last:stop] = 0
+    if hasattr(mmap, "MADV_DONTNEED"):
+        if last > first:
+            area.madvise(mmap.MADV_DONTNEED, first, last - first)
+    else:
+        view[first:last] = 0
+
+
 class Definedness:
-    """One byte for each byte of the arena: 0 written, NEVER not, else a copy of something undefined."""
+    """One byte for each byte of the arena: WRITTEN, NEVER, else a copy of something undefined. What is never written takes no memory."""
 
     def __init__(self, base: int, span: int) -> None:
         self._base = base
-        self._bytes: npt.NDArray[np.uint8] = np.frombuffer(reserve(span), np.uint8)
+        self._map = reserve(span)
+        self._bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     @property
     def distance(self) -> int:
@@ -40,8 +56,12 @@ class Definedness:
         start = address - self._base
         return self._bytes[start : start + nbytes]
 
-    def set(self, address: int, nbytes: int, value: int) -> None:
-        self.view(address, nbytes)[...] = value
+    def set_written(self, address: int, nbytes: int) -> None:
+        self.view(address, nbytes)[...] = WRITTEN
+
+    def set_never(self, address: int, nbytes: int) -> None:
+        """Whole pages are given back to the host."""
+        zero(self._map, self._bytes, address - self._base, nbytes)
 
 
 @dataclass(eq=False)
@@ -105,7 +125,7 @@ class Memory:
         allocation = Allocation(address, nbytes, name, undefined=[(address, address + nbytes)])
         shadow = self.shadows.get("definedness")
         if shadow is not None:
-            shadow.set(address, nbytes, NEVER)
+            shadow.set_never(address, nbytes)
         place = bisect.bisect_left(self._starts, address)
         count = len(self._starts)
         if count == len(self._rows):
@@ -176,7 +196,7 @@ class Memory:
             allocation.undefined = pieces
         shadow = self.shadows.get("definedness")
         if shadow is not None:
-            shadow.set(address, nbytes, 0)
+            shadow.set_written(address, nbytes)
 
     def assume_written(self) -> None:
         """A launch whose writes are not followed has run: everything may have been written."""
@@ -184,7 +204,7 @@ class Memory:
         for allocation in self._live.values():
             allocation.undefined = []
             if shadow is not None:
-                shadow.set(allocation.address, allocation.size, 0)
+                shadow.set_written(allocation.address, allocation.size)
 
     def definedness(self) -> Definedness:
         """The shadow of all bytes (see lower/definedness.py), made on first use."""
@@ -192,8 +212,10 @@ class Memory:
         if shadow is None:
             shadow = self.shadows["definedness"] = Definedness(self.base, self.span)
             for allocation in self._live.values():
+                if allocation.undefined != [(allocation.address, allocation.address + allocation.size)]:
+                    shadow.set_written(allocation.address, allocation.size)
                 for start, end in allocation.undefined:
-                    shadow.set(start, end - start, NEVER)
+                    shadow.set_never(start, end - start)
         return shadow
 
     def all_defined(self, allocation: Allocation) -> bool:
@@ -201,7 +223,7 @@ class Memory:
         shadow: Definedness | None = self.shadows.get("definedness")
         if shadow is None:
             return not allocation.undefined
-        return not shadow.view(allocation.address, allocation.size).any()
+        return bool(np.min(shadow.view(allocation.address, allocation.size), initial=WRITTEN) == WRITTEN)
 
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.int64]:
         """Offsets of the bytes that nobody has written, as far as is known."""
@@ -238,16 +260,8 @@ class Memory:
 
     def clear(self, address: int, nbytes: int) -> None:
         """Zero bytes of one live allocation. Whole pages are given back to the host, so that they take no memory until they are used."""
-        view = self.bytes_view(address, nbytes)
-        page = mmap.PAGESIZE
-        first = min(-address % page, nbytes)
-        last = max(first, nbytes - (address + nbytes) % page)
-        view[:first] = 0
-        view[last:] = 0
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._give_pages_back(address + first, address + last)
-        else:
-            view[first:last] = 0
+        self.bytes_view(address, nbytes)
+        zero(self._map, self._bytes, address - self.base, nbytes)
 
     def table(self) -> npt.NDArray[np.int64]:
         """Start and end of every live allocation, ascending: what native code searches."""
