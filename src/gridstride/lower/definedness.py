@@ -6,6 +6,9 @@ there; DERIVED something computed from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir
 
 from gridstride.ir.nodes import Const, Op
@@ -168,6 +171,12 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
         words = f.load(f"{4 * size}xi64", first.to("ptr"), align=1)
         common = f.intrinsic(f"llvm.vector.reduce.and.v{4 * size}i64", "i64", words)
         f.ret_if(common.eq(-1), f.const("32xi32", 0))
+    for width in (16, 8):
+        with _rows(f, addresses, mask, width, size) as starts:
+            f.ret_if(_common_of(f, starts, width * size).eq(-1), f.const("32xi32", 0))
+    with _rows(f, addresses, mask, 16, 0) as starts:  # one place for each half of the warp
+        states = [f.load(f"i{bits}", start.to("ptr"), align=1) for start in starts]
+        f.ret_if((states[0] & states[1]).eq(-1), f.const("32xi32", 0))
     if size >= 4 and has_gather():  # bytes here and there that are all defined: atomics on a table, say
         pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
         states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", -1))
@@ -182,6 +191,23 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
         f.store(total, Native(f, result.slot), lane.to("i64") * 4)
     f.ret(result.get())
     return f.function
+
+
+@contextmanager
+def _rows(f: NativeFunction, addresses: Native, mask: Native, width: int, step: int) -> Iterator[list[Native]]:
+    """Where the whole warp accesses rows of so many lanes, `step` bytes from lane to lane (as in blocks 16 wide): the start of each row."""
+    starts = Native(f, f.b.shuffle_vector(addresses.v, addresses.v, ir.Constant(ir.VectorType(ir.IntType(32), 32), [k - k % width for k in range(32)])))
+    fits = (addresses - starts).eq((f.lanes("i64") & (width - 1)) * step).to("i32")
+    with f.if_((fits & mask).eq(f.const("i32", -1))):
+        yield [f.element(addresses, k) for k in range(0, 32, width)]
+
+
+def _common_of(f: NativeFunction, starts: list[Native], size: int) -> Native:
+    """The bits that are set in all eight-byte words of some rows of shadow."""
+    total = f.const(f"{size // 8}xi64", -1)
+    for start in starts:
+        total = total & f.load(f"{size // 8}xi64", start.to("ptr"), align=1)
+    return f.intrinsic(f"llvm.vector.reduce.and.v{size // 8}i64", "i64", total)
 
 
 def _writer(module: ir.Module, size: int) -> ir.Function:
@@ -201,6 +227,12 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
         f.store(f.const(f"{4 * size}xi64", -1), first.to("ptr"), align=1)
         f.ret()
         f.b.position_at_end(f.block("dead"))
+    for width in (16, 8):
+        with _rows(f, addresses, mask, width, size) as rows, f.if_((union & BYTES).eq(0)):
+            for start in rows:
+                f.store(f.const(f"{width * size // 8}xi64", -1), start.to("ptr"), align=1)
+            f.ret()
+            f.b.position_at_end(f.block("dead"))
     stored, source = f.variable("32xi64", addresses), f.variable("32xi32", values)
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)

@@ -13,6 +13,8 @@ side; all else goes to `race_update.py` cell by cell. `race_cells.py` has what a
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from llvmlite import ir
 
 from gridstride.lower.coverage import build_cover
@@ -68,6 +70,7 @@ def build_races() -> ir.Module:
     functions["update"] = build_update(module, functions, of_words)
     functions["line"] = _build_line(module, functions["update"])
     functions["broadcast"] = _build_broadcast(module, functions["update"])
+    functions["repeated"] = _build_repeated(module, functions["update"])
     _build_access(module, functions)
     build_cover(module, note)
     for build in (build_warp_sync, build_arrive, build_release, build_begin, build_exit):
@@ -145,6 +148,81 @@ def _build_broadcast(module: ir.Module, update: ir.Function) -> ir.Function:
     return f.function
 
 
+def _build_repeated(module: ir.Module, update: ir.Function) -> ir.Function:
+    """race_repeated(worker, block, warp, site, first word, words, me, mine, how, space): the whole warp reads a row of 16 or 8 words, over and over, as
+    in a tile of which lanes of several rows take the same row. What `_build_broadcast` does, for each word of the row."""
+    f = NativeFunction(module, "race_repeated", "void", [*_COMMON, "i64", "i32", "32xi64", "i32", "i32", "i32"], attributes=("noinline",))
+    worker, block, warp, site, first, words, me, mine, how, space = f.args
+    cells, now = Cells(f, worker, block, space), Now(f, worker, block, warp, space)
+    row = f.lanes("i32") < f.splat(words)
+
+    def load(name: str, bits: int) -> Native:
+        kind = f"32xi{bits}"
+        return f.intrinsic(f"llvm.masked.load.v32i{bits}.p0", kind, cells.at(name, first), f.const("i32", bits // 8), row, f.const(kind, 0))
+
+    def store(name: str, value: Native, lanes: Native) -> None:
+        bits = value.v.type.element.width
+        f.intrinsic(f"llvm.masked.store.v32i{bits}.p0", "void", value, cells.at(name, first), f.const("i32", bits // 8), lanes)
+
+    written, read, meta = load("writes", 64), load("reads", 64), load("read_meta", 32)
+    of_row = row.to("i32")
+    fresh = ~now.recent(read) | now.past(read)
+    several = is_marked(read)
+    plain = ((meta ^ f.splat(mine)) & VOLATILE).eq(0)
+    mine_now = now.of_warp(read) & (read & TIME_MASK).eq(f.splat(now.time)) & plain
+    nothing_new = several & (mine_now | (meta & TAG_MASK).eq(OTHER_BLOCK)) & ~fresh
+    whole = (several | pattern(read).eq(0)) & (meta & ALL_BYTES).eq(ALL_BYTES)
+    beside = ~fresh & ~nothing_new & now.near(read) & ~now.of_warp(read) & whole
+    usual = (~now.recent(written) | now.past(written)) & (fresh | nothing_new | beside)
+    with f.if_(~now.exact & (usual.to("i32") & of_row).eq(of_row)):
+        new = (fresh | beside) & row
+        with f.if_(new.to("i32").ne(0)):
+            second = now.cell((f.lanes("i32") + f.splat(now.index * 32 + words)).to("32xi64"))
+            said = Native(f, f.b.select(fresh.v, describe_thread(second, f.splat(mine)).v, describe_thread(read, meta).v))
+            store("reads", me | (MARK << PATTERN_SHIFT), new)
+            store("read_meta", f.splat(mine | OTHER_THREAD), new)
+            store("other", said, new)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
+    places = f.splat(first) + (f.lanes("i32") & f.splat(words - 1)).to("32xi64")
+    f.call(update, worker, block, warp, site, places, f.const("i32", -1), me, f.splat(mine), how, space)
+    f.ret()
+    return f.function
+
+
+def _rows(
+    f: NativeFunction, functions: dict[str, ir.Function], common: tuple[Native, ...], addresses: Native, width: int, me: Native, own: Native, how: Native,
+    space: Native,
+) -> None:  # fmt: skip
+    """A whole warp accesses a word a lane in rows of 16 or 8 lanes, as in blocks that are so wide: returns where that is so."""
+    starts = Native(f, f.b.shuffle_vector(addresses.v, addresses.v, ir.Constant(ir.VectorType(ir.IntType(32), 32), [k - k % width for k in range(32)])))
+    inside = addresses - starts
+    everyone = f.const("i32", -1)
+    reads = (how & WRITES).eq(0)
+    lines = inside.eq((f.lanes("i64") & (width - 1)) * 4).to("i32").eq(everyone)
+    points = inside.eq(0).to("i32").eq(everyone) & reads
+    mine = own | ALL_BYTES
+    rows = [(f.element(addresses, k) >> 2, ((1 << width) - 1) << k) for k in range(0, 32, width)]
+    apart = f.const("i1", 1)
+    for (earlier, _), (later, _) in pairwise(rows):
+        apart = apart & (later >= earlier + width)
+    with f.if_(lines & (apart | reads)):
+        same = addresses - f.splat(f.element(addresses, 0)) - inside
+        with f.if_else(reads & same.eq(0).to("i32").eq(everyone)) as (repeated, several):
+            with repeated:
+                f.call(functions["repeated"], *common, rows[0][0], f.const("i32", width), me, mine, how, space)
+            with several:
+                for k, (first, lanes) in enumerate(rows):
+                    f.call(functions["line"], *common, first - k * width, f.const("i32", lanes), me, f.splat(mine), how, space)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
+    with f.if_(points):
+        for place, lanes in rows:
+            f.call(functions["broadcast"], *common, place, f.const("i32", lanes), me, mine, how, space)
+        f.ret()
+        f.b.position_at_end(f.block("dead"))
+
+
 def _build_access(module: ir.Module, functions: dict[str, ir.Function]) -> None:
     """race_access(worker, block, warp, site, addresses, lanes, how, space)
 
@@ -185,6 +263,9 @@ def _build_access(module: ir.Module, functions: dict[str, ir.Function]) -> None:
         _scattered_bytes(f, functions, common, now, addresses, mask, size, me, own, how, space)
         f.ret()
         f.b.position_at_end(f.block("dead"))
+    with f.if_((size.eq(4)) & mask.eq(f.const("i32", -1))):
+        for width in (16, 8):
+            _rows(f, functions, common, addresses, width, me, own, how, space)
     place = f.element(addresses, leader)
     shared_by_all = (addresses.ne(f.splat(place)).to("i32") & mask).eq(0) & (how & WRITES).eq(0)
     with f.count_to(words) as k, f.if_else(shared_by_all) as (broadcast, scattered):
