@@ -175,8 +175,8 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
         with _rows(f, addresses, mask, width, size) as starts:
             f.ret_if(_common_of(f, starts, width * size).eq(-1), f.const("32xi32", 0))
     with _rows(f, addresses, mask, 16, 0) as starts:  # one place for each half of the warp
-        states = [f.load(f"i{bits}", start.to("ptr"), align=1) for start in starts]
-        f.ret_if((states[0] & states[1]).eq(-1), f.const("32xi32", 0))
+        first_half, second_half = (f.load(f"i{bits}", start.to("ptr"), align=1) for start in starts)
+        f.ret_if((first_half & second_half).eq(-1), f.const("32xi32", 0))
     if size >= 4 and has_gather():  # bytes here and there that are all defined: atomics on a table, say
         pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
         states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", -1))

@@ -6,6 +6,10 @@ A fence alone orders nothing, and an atomic alone orders only its own location. 
 
 Unordered writes of the same value are a warning: the memory model leaves them undefined, today's hardware does not mind.
 
+What is not kept: of a location's atomics in kernels with fences, named barriers or `__syncwarp` of part of a warp, all but the last one (a plain
+access that is ordered behind the last but not behind an earlier one is missed; elsewhere two speak for all); of single bytes that are read or
+written one by one, what lies more than four million warp accesses back. Neither is a cause of false alarms.
+
 Bad:
 
     __global__ void count(const unsigned char* d, int* bins, int n) {
