@@ -26,6 +26,7 @@ class Case:
     expect: argument position → what the repaired kernel leaves there. severity "none": there is no fault in either build. kind: where it is not the file's name.
     also: other kinds of error that the fault brings with it. unmarked: the finding belongs to no line.
     repaired_launch: what is other about the launch of the repaired twin, where it is the launch that is repaired.
+    near: how far, relatively and absolutely, floating-point outputs may be from what is expected.
     schedules: run it again in so many other orders. in_order_only: other orders of blocks do without the fault.
     missed: why the fault is not found yet; empty where it is.
     """
@@ -44,6 +45,7 @@ class Case:
     repaired_launch: dict[str, Any] = field(default_factory=dict)
     schedules: int = 0
     in_order_only: bool = False
+    near: float = 0.0
     missed: str = ""
 
 
