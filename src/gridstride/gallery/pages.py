@@ -33,7 +33,7 @@ def page(ladder: Ladder, climbed: Sequence[Climbed]) -> str:
         _row(["---", *("---:" for _ in headings[1:])]),
         *(_row(_marked(ladder, one, row)) for one, row in zip(climbed, rows, strict=True)),
         "",
-        "Counters are exact, and those that a step is about are bold; times are the model's for an H200, launches and all.",
+        "Counters are of the PTX, and those that a step is about are bold: memory's are what an H200 counts where its machine compiler keeps the accesses (`gridstride profile` marks lines where it does not). Times are the model's for an H200, launches and all.",
         f"Every step gives what NumPy gives, and no check finds anything, at this size and at {tried}"
         + (", or sizes of its own." if any(one.step.awkward for one in climbed) else "."),
         "",
