@@ -1,7 +1,7 @@
 """The shadow of memory that says which bytes are undefined: a byte for each byte, at a distance that its space sets.
 
-NEVER nobody has written it (0, so that the shadow of what nobody touches takes no memory); WRITTEN; COPIED something undefined was copied
-there; DERIVED something computed from it.
+WRITTEN (0, so that the shadow of what is cleared and not touched takes no memory); NEVER nobody has written it; COPIED something undefined was
+copied there; DERIVED something computed from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridstride.lower.values import varying
 from gridstride.lower.vector_memory import has_gather
 from gridstride.passes.track_definedness import Use
 
-NEVER, WRITTEN, COPIED, DERIVED = 0x00, 0xFF, 0xFE, 0xFD
+NEVER, WRITTEN, COPIED, DERIVED = 0xFF, 0x00, 0x01, 0x02
 _SINKS = {"branch": "branch", "address": "address", "output": "output", "operand": "output", "update": "update", "decision": "decision"}
 
 
@@ -169,18 +169,18 @@ def _reader(module: ir.Module, size: int) -> ir.Function:
     differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
     with f.if_((differs | ~mask).eq(0)):  # a whole line that is defined: the usual case
         words = f.load(f"{4 * size}xi64", first.to("ptr"), align=1)
-        common = f.intrinsic(f"llvm.vector.reduce.and.v{4 * size}i64", "i64", words)
-        f.ret_if(common.eq(-1), f.const("32xi32", 0))
+        union = f.intrinsic(f"llvm.vector.reduce.or.v{4 * size}i64", "i64", words)
+        f.ret_if(union.eq(0), f.const("32xi32", 0))
     for width in (16, 8):
         with _rows(f, addresses, mask, width, size) as starts:
-            f.ret_if(_common_of(f, starts, width * size).eq(-1), f.const("32xi32", 0))
+            f.ret_if(_union_of(f, starts, width * size).eq(0), f.const("32xi32", 0))
     with _rows(f, addresses, mask, 16, 0) as starts:  # one place for each half of the warp
         first_half, second_half = (f.load(f"i{bits}", start.to("ptr"), align=1) for start in starts)
-        f.ret_if((first_half & second_half).eq(-1), f.const("32xi32", 0))
+        f.ret_if((first_half | second_half).eq(0), f.const("32xi32", 0))
     if size >= 4 and has_gather():  # bytes here and there that are all defined: atomics on a table, say
         pointers = Native(f, f.b.inttoptr(addresses.v, ir.VectorType(ir.PointerType(), 32)))
-        states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", -1))
-        f.ret_if(f.intrinsic(f"llvm.vector.reduce.and.v32i{bits}", f"i{bits}", states).eq(-1), f.const("32xi32", 0))
+        states = f.intrinsic(f"llvm.masked.gather.v32i{bits}.v32p0", f"32xi{bits}", pointers, f.const("i32", 1), mask.to("32xi1"), f.const(f"32xi{bits}", 0))
+        f.ret_if(f.intrinsic(f"llvm.vector.reduce.or.v32i{bits}", f"i{bits}", states).eq(0), f.const("32xi32", 0))
     with f.each_lane(mask) as lane:
         at = f.load("i64", Native(f, stored.slot), lane.to("i64") * 8)
         value = f.load(f"i{bits}", at.to("ptr"), align=1)
@@ -202,12 +202,12 @@ def _rows(f: NativeFunction, addresses: Native, mask: Native, width: int, step: 
         yield [f.element(addresses, k) for k in range(0, 32, width)]
 
 
-def _common_of(f: NativeFunction, starts: list[Native], size: int) -> Native:
-    """The bits that are set in all eight-byte words of some rows of shadow."""
-    total = f.const(f"{size // 8}xi64", -1)
+def _union_of(f: NativeFunction, starts: list[Native], size: int) -> Native:
+    """The bits that are set in any eight-byte word of some rows of shadow."""
+    total = f.const(f"{size // 8}xi64", 0)
     for start in starts:
-        total = total & f.load(f"{size // 8}xi64", start.to("ptr"), align=1)
-    return f.intrinsic(f"llvm.vector.reduce.and.v{size // 8}i64", "i64", total)
+        total = total | f.load(f"{size // 8}xi64", start.to("ptr"), align=1)
+    return f.intrinsic(f"llvm.vector.reduce.or.v{size // 8}i64", "i64", total)
 
 
 def _writer(module: ir.Module, size: int) -> ir.Function:
@@ -224,13 +224,13 @@ def _writer(module: ir.Module, size: int) -> ir.Function:
     differs = Native(f, f.b.icmp_unsigned("!=", addresses.v, line.v)).to("i32")
     union = f.intrinsic("llvm.vector.reduce.or.v32i32", "i32", mask.to("32xi1").select(values, f.const("32xi32", 0)))
     with f.if_(((differs | ~mask) | (union & BYTES)).eq(0)):
-        f.store(f.const(f"{4 * size}xi64", -1), first.to("ptr"), align=1)
+        f.store(f.const(f"{4 * size}xi64", 0), first.to("ptr"), align=1)
         f.ret()
         f.b.position_at_end(f.block("dead"))
     for width in (16, 8):
         with _rows(f, addresses, mask, width, size) as rows, f.if_((union & BYTES).eq(0)):
             for start in rows:
-                f.store(f.const(f"{width * size // 8}xi64", -1), start.to("ptr"), align=1)
+                f.store(f.const(f"{width * size // 8}xi64", 0), start.to("ptr"), align=1)
             f.ret()
             f.b.position_at_end(f.block("dead"))
     stored, source = f.variable("32xi64", addresses), f.variable("32xi32", values)

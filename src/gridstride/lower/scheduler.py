@@ -97,8 +97,8 @@ def _start_block(module: ir.Module) -> ir.Function:
         amount = f.get(SCHEDULE, schedule, size)
         with f.if_(amount.ne(0)):
             shadow = f.get(BLOCK, block, "shared_defined") if what == "shared" else (f.get(BLOCK, block, "locals") + f.get(BLOCK, block, "local_defined"))
-            # 0: nobody has written it (lower/definedness.py)
-            f.intrinsic("llvm.memset.p0.i64", "void", shadow, f.const("i8", 0), amount, f.const("i1", 0))
+            # nobody has written it (lower/definedness.py)
+            f.intrinsic("llvm.memset.p0.i64", "void", shadow, f.const("i8", 0xFF), amount, f.const("i1", 0))
     f.put(BLOCK, block, "ended_after_work", 0)
     f.put(BLOCK, block, "ended_early", 0)
     warps = f.get(SCHEDULE, schedule, "warps")

@@ -19,7 +19,7 @@ from gridstride.errors import GridstrideError, LaunchError
 from gridstride.machine.reserve import reserve
 
 RED_ZONE = 4096  # bytes on both sides of every allocation
-NEVER, WRITTEN = 0x00, 0xFF  # in the shadow: nobody has written this byte; it has been written
+NEVER = 0xFF  # in the shadow: nobody has written this byte
 QUARANTINE = 64 << 20  # bytes that freed allocations may hold before the oldest is reused
 ALIGNMENT = 256  # what cudaMalloc promises (CUDA C++ Programming Guide 5.3.2)
 
@@ -40,7 +40,7 @@ def zero(area: mmap.mmap, view: npt.NDArray[np.uint8], start: int, nbytes: int) 
 
 
 class Definedness:
-    """One byte for each byte of the arena: WRITTEN, NEVER, else a copy of something undefined. What is never written takes no memory."""
+    """One byte for each byte of the arena: 0 written, NEVER not, else a copy of something undefined."""
 
     def __init__(self, base: int, span: int) -> None:
         self._base = base
@@ -57,11 +57,11 @@ class Definedness:
         return self._bytes[start : start + nbytes]
 
     def set_written(self, address: int, nbytes: int) -> None:
-        self.view(address, nbytes)[...] = WRITTEN
-
-    def set_never(self, address: int, nbytes: int) -> None:
         """Whole pages are given back to the host."""
         zero(self._map, self._bytes, address - self._base, nbytes)
+
+    def set_never(self, address: int, nbytes: int) -> None:
+        self.view(address, nbytes)[...] = NEVER
 
 
 @dataclass(eq=False)
@@ -212,8 +212,6 @@ class Memory:
         if shadow is None:
             shadow = self.shadows["definedness"] = Definedness(self.base, self.span)
             for allocation in self._live.values():
-                if allocation.undefined != [(allocation.address, allocation.address + allocation.size)]:
-                    shadow.set_written(allocation.address, allocation.size)
                 for start, end in allocation.undefined:
                     shadow.set_never(start, end - start)
         return shadow
@@ -223,7 +221,7 @@ class Memory:
         shadow: Definedness | None = self.shadows.get("definedness")
         if shadow is None:
             return not allocation.undefined
-        return bool(np.min(shadow.view(allocation.address, allocation.size), initial=WRITTEN) == WRITTEN)
+        return not shadow.view(allocation.address, allocation.size).any()
 
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.int64]:
         """Offsets of the bytes that nobody has written, as far as is known."""

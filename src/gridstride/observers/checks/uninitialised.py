@@ -41,7 +41,7 @@ from gridstride.machine.raw_findings import REGISTER, RawFinding
 from gridstride.observers.checks.check import Check, Told
 from gridstride.observers.checks.scene import Scene, Target, place
 
-NEVER, COPIED = 0x00, 0xFE
+NEVER, COPIED = 0xFF, 0x01
 """States of a byte in the shadow of memory (`Memory.definedness`): nobody has written it; it is a copy of such a byte."""
 _USES = {
     "branch": "a branch depends on",
