@@ -268,3 +268,11 @@ def test_a_project_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "file").write_text("")
     assert status("open", "vector-add", str(tmp_path / "file" / "below")) == 2
     assert "cannot make" in capsys.readouterr().err
+
+
+def test_an_output_that_a_launch_does_not_cover_is_a_finding():
+    """Of the slice from element 1 on, the first is left out: said where the ladder's promise holds for that step, too."""
+    found = gallery.ladder("saxpy")
+    promised = replace(found["slice"], covers=("y",))
+    run = gallery.Workshop("sim").run(found, promised, (33,), check=True)
+    assert [(finding.kind, finding.message) for finding in run.findings] == [("double-write", "no thread writes `y`[0] of 33 elements")]

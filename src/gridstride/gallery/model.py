@@ -119,7 +119,7 @@ class Step:
     claim: in one sentence, what is better than on the rung before, and why. launches: what is launched for a size, in order.
     moves: the columns (`columns.py`) that show it. scratch: arrays that this step needs beside the problem's.
     source: its file in the ladder's folder, where it is not the ladder's own; section: its part of the file, `name` unless given.
-    problem: where the step solves another problem than its ladder. awkward, shown, large: sizes of its own, where the ladder's do not suit it.
+    problem: where the step solves another problem than its ladder. awkward, shown, large, covers: of its own, where the ladder's do not suit it.
     finds: of a trap, a step that is wrong on purpose: the kinds of finding that it must give at every size, and no others.
     """
 
@@ -134,6 +134,7 @@ class Step:
     awkward: tuple[Size, ...] | None = None
     shown: Size | None = None
     large: Size | None = None
+    covers: tuple[str, ...] | None = None
     finds: tuple[str, ...] = ()
 
 
@@ -143,6 +144,7 @@ class Ladder:
 
     about: what it teaches, in Markdown. columns: what the comparison shows, by the names of `columns.py`.
     awkward: sizes at which every step is tried: 1, around warps and blocks, primes. shown: the size that the tables are of.
+    covers: outputs of which a step with one launch must write every element exactly once; checked with everything else.
     large: the size to be timed on a GPU; modelled: the one for which its time is predicted, where a simulation of `large` takes too long; bytes, flops: what the problem must move and compute at least, for a share of the GPU's peak.
     """
 
@@ -159,6 +161,7 @@ class Ladder:
     bytes: Callable[[Size], int] = lambda size: 0
     flops: Callable[[Size], int] = lambda size: 0
     modelled: Size | None = None
+    covers: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -172,6 +175,11 @@ class Ladder:
         """What the step must solve, with its own arrays added."""
         problem = (step.problem or self.problem)(size)
         return replace(problem, arrays={**problem.arrays, **step.scratch(size)})
+
+    def covered(self, step: Step, actions: Sequence[Action]) -> tuple[str, ...]:
+        """The outputs that the step's one launch covers; none where several launches share the work, or where the step is wrong on purpose."""
+        covers = self.covers if step.covers is None else step.covers
+        return covers if len([action for action in actions if isinstance(action, Launch)]) == 1 and not step.finds else ()
 
     def source_of(self, step: Step) -> Path:
         return self.folder / (step.source or self.source)

@@ -84,7 +84,8 @@ class Workshop:
             found = looking.enter_context(gs.checking()) if check else None
             counted = looking.enter_context(gs.profiling()) if count else None
             try:
-                with Bench(module, problem, step.launches(size)) as bench:
+                actions = step.launches(size)
+                with Bench(module, problem, actions, ladder.covered(step, actions) if check else ()) as bench:
                     bench.launch()
                     wrong = bench.difference()
             except KernelFault as fault:
@@ -97,12 +98,16 @@ class Workshop:
 
 
 class Bench:
-    """The arrays of a problem in a device's memory, and the launches that work on them. Memory is given back at the end of `with`."""
+    """The arrays of a problem in a device's memory, and the launches that work on them. Memory is given back at the end of `with`.
 
-    def __init__(self, module: gs.Module, problem: Problem, actions: Sequence[Action]) -> None:
+    covers: arrays of which each launch promises to write every element exactly once, which the check `double-write` looks at.
+    """
+
+    def __init__(self, module: gs.Module, problem: Problem, actions: Sequence[Action], covers: Sequence[str] = ()) -> None:
         self.problem = problem
         self.actions = actions
         self._module = module
+        self._covers = covers
         self._inputs = {name: values for name, data in problem.arrays.items() if (values := data.host()) is not None}
         self.arrays: dict[str, gs.Array] = {}
         try:
@@ -128,7 +133,11 @@ class Bench:
     def _launch(self, launch: Launch, stream: gs.Stream | None) -> None:
         arguments = [self.arrays[a] if isinstance(a, str) else a for a in launch.arguments]
         options: dict[str, Any] = {"shared": launch.shared, "cooperative": launch.cooperative, "cluster": launch.cluster}
-        self._module[launch.kernel][launch.grid, launch.block](*arguments, stream=stream, **options)
+        kernel = self._module[launch.kernel]
+        covered = [parameter for parameter, argument in zip(kernel.argument_names, launch.arguments, strict=True) if argument in self._covers]
+        if covered:
+            kernel = kernel.with_contract(gs.Contract(covers=tuple(covered)))
+        kernel[launch.grid, launch.block](*arguments, stream=stream, **options)
 
     def difference(self) -> str | None:
         """In a sentence, how the outputs differ from NumPy's; None where they do not."""

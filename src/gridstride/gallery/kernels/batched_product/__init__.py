@@ -40,6 +40,7 @@ LADDER = Ladder(
     columns=("load_requests", "load_sectors", "sectors_per_load", "shared_loads", "shared_wavefronts", "barriers", "flops_per_shared_pass", "sector_intensity", "warp_instructions"),
     awkward=((1,), (2,), (7,), (8,), (9,), (31,), (67,)),
     shown=(1_000,),
+    covers=("C",),
     large=(200_000,),
     modelled=(20_000,),
     bytes=lambda size: 3 * 1024 * size[0],

@@ -50,6 +50,7 @@ With T × T outputs in registers 2 T loads feed T² multiply-adds: at T = 1 the 
              "sector_intensity", "registers", "occupancy", "warp_instructions"),
     awkward=((1, 1, 1), (31, 33, 17), (64, 64, 64), (65, 67, 71), (33, 132, 36), (129, 130, 9)),
     shown=(256, 256, 256),
+    covers=("C",),
     large=(4096, 4096, 4096),
     modelled=(1024, 1024, 1024),
     bytes=lambda size: 4 * (size[0] * size[2] + size[2] * size[1] + size[0] * size[1]),

@@ -40,6 +40,7 @@ LADDER = Ladder(
     columns=("load_requests", "load_sectors", "sectors_per_load", "shuffles", "flops", "warp_instructions"),
     awkward=((1, 1), (1, 31), (33, 32), (31, 33), (7, 132), (257, 36), (65, 127)),
     shown=(512, 1024),
+    covers=("y",),
     large=(8192, 8192),
     modelled=(4096, 4096),
     bytes=lambda size: 4 * size[0] * size[1],

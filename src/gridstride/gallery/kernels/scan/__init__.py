@@ -92,6 +92,7 @@ waits only for what the tiles before it have to tell, 2 n, as little as a copy."
     columns=("launches", "blocks", "load_requests", "load_sectors", "store_sectors", "shared_wavefronts", "bank_conflicts", "barriers", "shuffles", "warp_instructions"),
     awkward=((1,), (4,), (31,), (33,), (511,), (513,), (4097,), (10_007,), (70_001,)),
     shown=(1 << 18,),
+    covers=("out",),
     large=(1 << 26,),
     modelled=(1 << 24,),
     bytes=lambda size: 8 * size[0],

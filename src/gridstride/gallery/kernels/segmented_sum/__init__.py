@@ -42,6 +42,7 @@ LADDER = Ladder(
     columns=("load_requests", "load_sectors", "sectors_per_load", "shuffles", "divergent_branches", "lanes_per_instruction", "warp_instructions"),
     awkward=((1,), (2,), (7,), (31,), (33,), (257,), (1009,)),
     shown=(10_000,),
+    covers=("out",),
     large=(1 << 21,),
     modelled=(1 << 18,),
     bytes=lambda size: 4 * 32 * size[0],

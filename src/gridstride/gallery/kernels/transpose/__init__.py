@@ -43,6 +43,7 @@ Word w of shared memory lies in bank w mod 32. With rows of 32 words a column is
     columns=("load_requests", "sectors_per_load", "store_requests", "sectors_per_store", "store_sectors", "shared_accesses", "shared_wavefronts", "bank_conflicts", "barriers", "warp_instructions"),
     awkward=((1, 1), (1, 31), (32, 32), (33, 31), (65, 67), (64, 128), (127, 61), (68, 132)),
     shown=(512, 1024),
+    covers=("out",),
     large=(8192, 8192),
     modelled=(4096, 4096),
     bytes=lambda size: 8 * size[0] * size[1],

@@ -66,6 +66,7 @@ the grid down instead would leave the last 64 elements unwritten, without any er
     columns=("blocks", "load_requests", "load_sectors", "sectors_per_load", "store_sectors", "warp_instructions", "lanes_per_instruction"),
     awkward=((1,), (3,), (31,), (32,), (33,), (255,), (257,), (1009,)),
     shown=(1_000_000,),
+    covers=("c",),
     large=(1 << 26,),
     modelled=(1 << 24,),
     bytes=lambda size: 12 * size[0],
