@@ -14,7 +14,7 @@ PYTEST_ARGS ?= -n auto
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
-.PHONY: install demo test test-checks lint clean
+.PHONY: install demo test test-long test-checks lint clean
 
 install: $(INSTALLED)
 
@@ -23,6 +23,10 @@ demo: $(INSTALLED)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# What `make test` leaves out because it takes long.
+test-long: $(INSTALLED_DEV)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m long
 
 # The tests of the engine once more, with all checks on: correct kernels must give no error.
 test-checks: $(INSTALLED_DEV)

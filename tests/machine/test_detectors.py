@@ -18,8 +18,8 @@ def test_a_host_without_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detectors, "reserve", refuse)
     with pytest.raises(GridstrideError) as error:
         detectors.RacePlanes(1 << 20, 1 << 30)
-    # 28 bytes a word, 32 a byte, and the lists
-    assert str(error.value) == "the host does not give the race checks 39 GiB of address space (little of it is ever used): lift `ulimit -v`"
+    # 28 bytes a word, the records of single bytes, and the lists
+    assert str(error.value) == "the host does not give the race checks 15 GiB of address space (little of it is ever used): lift `ulimit -v`"
 
 
 def test_devices_that_nobody_uses_make_room() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,16 @@ def test_blur_is_the_sum_over_the_neighbours_by_their_definition(border: Any) ->
     np.testing.assert_allclose(reference.blur_columns(np.array([row]).T, chosen)[:, 0], expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(map(str, choice.values())))
+def every_choice(of_each: Collection[int]) -> list[Any]:
+    """Each implementation with each choice. Compiling takes the time: of `fused`, `cub` and `python` those with the numbers `of_each`, the rest long."""
+    return [
+        pytest.param(impl, choice, id="-".join(map(str, (impl, *choice.values()))), marks=() if impl in ("cuda", "reference") or number in of_each else pytest.mark.long)
+        for impl in IMPLEMENTATIONS
+        for number, choice in enumerate(CHOICES)
+    ]
+
+
+@pytest.mark.parametrize(("impl", "choice"), every_choice((3, 5)))
 def test_every_implementation_has_the_bits_of_the_reference_and_no_finding(impl: str, choice: dict[str, Any]) -> None:
     chosen = Parameters(**choice)
     pipeline = EdgePipeline(gs.device("sim"), chosen, impl)

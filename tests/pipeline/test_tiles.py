@@ -49,8 +49,14 @@ def test_tiles_fit_the_memory(height: int, width: int, halo: int, limit: int, pi
         assert row_bytes(min(width, columns + 2 * halo)) * min(height, rows + 2 * halo) <= limit
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
-@pytest.mark.parametrize("choice", [{}, test_parameters.CHOICES[0], test_parameters.CHOICES[5]], ids=["default", "reflect", "constant"])
+@pytest.mark.parametrize(
+    ("impl", "choice"),
+    [
+        pytest.param(impl, choice, id=f"{impl}-{name}", marks=() if name == "default" or impl in ("cuda", "reference") else pytest.mark.long)
+        for impl in IMPLEMENTATIONS
+        for name, choice in {"default": {}, "reflect": test_parameters.CHOICES[0], "constant": test_parameters.CHOICES[5]}.items()
+    ],
+)
 def test_every_implementation_has_the_same_bits_in_tiles(impl: str, choice: dict[str, Any]) -> None:
     device, parameters = gs.device("sim"), Parameters(**choice)
     whole = EdgePipeline(device, parameters, impl)

@@ -73,6 +73,7 @@ def make_frame(device: gs.Device, program: Program, kind: Kind, parameters: Para
     edges = device.empty((height, stored), np.uint8, name="edges")
     histogram = device.empty(BINS, np.uint32, name="histogram")
     totals = device.empty(BINS + 1, np.uint32, name="totals").fill(0)
+    device.synchronize()  # no other stream may come before these fills
     output = None if parameters.plain else device.empty((height, stored), parameters.output_type, name="output")
     written = edges if output is None else output
     arguments = (source, source.strides[0], edges, edges.strides[0], histogram, totals, written, written.strides[0], width, height, rows)
