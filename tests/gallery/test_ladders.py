@@ -18,9 +18,9 @@ from gridstride.gallery.project import open_ladder
 DOCS = Path(__file__).parents[2] / "docs" / "gallery"
 
 
-@pytest.mark.parametrize("name", LADDERS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in ("matrix-product", "scan") else ()) for name in LADDERS])
 def test_ladder(name: str) -> None:
-    """All in one test, because running is what takes time."""
+    """All in one test, because running is what takes time; the two ladders that take a minute each are long tests."""
     found = ladder(name)
     climbed = climb(found, found.steps, Workshop("sim"))  # as pages are made: some counts depend a little on where arrays lie
     assert [complaint for one in climbed for complaint in one.complaints] == []
