@@ -4,7 +4,7 @@
 
 Device times: each of 24 frames has memory of its own (together more than any L2 cache holds), a graph launches one after the other, and an
 event stands on each side. Every frame's edges are compared with the first implementation's, and those of one frame with the NumPy reference,
-before anything is timed. The copy bandwidth is measured in the same run: bytes read and written by a copy of 1 GiB within the device.
+before anything is timed. The copy bandwidth is measured in the same run: bytes read and written by copies within the device.
 Streaming: three slots, pinned memory on both sides, with one stream each for copies in, kernels and copies out, or with a graph of all three
 for each slot; against the same copies in alone. What the host needs to ask for a frame is beside it.
 """
@@ -22,21 +22,20 @@ import numpy as np
 
 import gridstride as gs
 from gridstride.bench.environment import describe
+from gridstride.gallery.measuring import copy_bandwidth
 from gridstride.pipeline import EdgePipeline, reference
 from gridstride.pipeline.batch import demo_photograph
 from gridstride.pipeline.frames import Kind
 from gridstride.pipeline.images import read_image
 
 HEIGHT, WIDTH, FRAMES, REPETITIONS, STREAMED = 2160, 3840, 24, 30, 240
-COPIES = 8
 IMPLEMENTATIONS = ("fused", "cuda", "cub", "python")
-GIB = 1 << 30
 
 
 def main(outfile: str) -> None:
     device = gs.device("gpu")
     results: dict[str, Any] = {"card": device.spec.name, "date": time.strftime("%Y-%m-%d"), "environment": describe(), "frame": [HEIGHT, WIDTH, 3]}
-    results["copy_tb_per_s"] = copy_bandwidth(device)
+    results["copy_tb_per_s"] = copy_bandwidth(device) / 1000
     roof = HEIGHT * WIDTH * 4 / results["copy_tb_per_s"] / 1e6
     results["roof_us"] = roof
     images = {"photograph": photographs(), "noise": np.random.default_rng(0).integers(0, 256, (FRAMES, HEIGHT, WIDTH, 3)).astype(np.uint8)}
@@ -53,24 +52,6 @@ def main(outfile: str) -> None:
     results["streaming_us"] = {impl: streaming_times(device, impl, images["photograph"]) for impl in IMPLEMENTATIONS[:2]}
     print(results["streaming_us"])
     Path(outfile).write_text(json.dumps(results, indent=1) + "\n")
-
-
-def copy_bandwidth(device: gs.Device) -> float:
-    """Bytes read and written a second, in TB/s; the median of ten times eight copies of 1 GiB."""
-    one, other = device.empty(GIB, np.uint8).fill(0), device.empty(GIB, np.uint8)
-    stream = device.stream()
-    rates = []
-    for _ in range(10):
-        start, stop = device.event(), device.event()
-        stream.record(start)
-        for _ in range(COPIES):  # one alone would be timed with the host's way to it
-            other.copy_from(one, stream=stream)
-        stream.record(stop)
-        stop.synchronize()
-        rates.append(COPIES * 2 * GIB / start.elapsed_ms(stop) / 1e9)
-    one.free()
-    other.free()
-    return float(np.median(rates))
 
 
 def photographs() -> np.ndarray:

@@ -36,7 +36,7 @@ def sizes(ladder: Ladder, step: Step) -> list[Size]:
 def measure(ladders: Iterable[Ladder], workshop: Workshop, progress: Progress = lambda said: None, repetitions: int = REPETITIONS) -> dict[str, Any]:
     """Every step of the ladders on the workshop's device: verified first, then timed by events around replays of a graph of its launches."""
     device = workshop.device
-    copy_gbs = _copy_gbs(device, repetitions)
+    copy_gbs = copy_bandwidth(device, repetitions)
     steps = []
     for ladder in ladders:
         for step in ladder.steps:
@@ -100,8 +100,8 @@ def _times(bench: Bench, device: gs.Device, repetitions: int) -> list[float]:
     return [timed(times) for _ in range(repetitions)]
 
 
-def _copy_gbs(device: gs.Device, repetitions: int) -> float:
-    """What copying within the device's memory reaches, bytes read and bytes written."""
+def copy_bandwidth(device: gs.Device, repetitions: int = REPETITIONS) -> float:
+    """GB/s that copying within the device's memory reaches, bytes read and bytes written; the median of `repetitions`."""
     source, target = device.array(np.ones(COPIED_BYTES // 4, np.float32)), device.empty(COPIED_BYTES // 4)
     stream, times = device.stream(), []
     for _ in range(repetitions + 1):

@@ -27,7 +27,7 @@ def warps(parameters: Parameters) -> int:
 
 def strip_columns(parameters: Parameters) -> int:
     """Columns that a warp makes: what is left of its 128 when both sides give their halo, in whole lanes of four pixels."""
-    margin = -(-_halo(parameters) // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE
+    margin = -(-parameters.halo // PIXELS_OF_A_LANE) * PIXELS_OF_A_LANE
     return STRIP_WIDTH - 2 * margin
 
 
@@ -35,12 +35,7 @@ def strip_rows(strips: int, height: int, at_once: int, parameters: Parameters) -
     """Rows of a strip, where `strips` lie side by side and `at_once` can run at the same time: all of them do, and every multiprocessor has
     as many as the others."""
     rows = -(-height // max(1, at_once // strips))
-    return min(height, max(rows, LEAST_ROWS * _halo(parameters)))
-
-
-def _halo(parameters: Parameters) -> int:
-    """Pixels beyond its own that a strip needs on each side: Sobel's neighbour, and what the blur of that one reaches."""
-    return parameters.reach + 1
+    return min(height, max(rows, LEAST_ROWS * parameters.halo))
 
 
 def contracts(parameters: Parameters) -> dict[str, gs.Contract]:

@@ -17,6 +17,7 @@ import gridstride as gs
 from gridstride.pipeline.parameters import Parameters
 from gridstride.pipeline.reference import LUMA
 from gridstride.pipeline.results import BINS
+from gridstride.pipeline.stages import BLOCK, PIXELS_PER_THREAD
 
 RED, GREEN, BLUE = (np.float32(weight) for weight in LUMA)
 HALF = np.float32(0.49999997)
@@ -26,7 +27,6 @@ REPLICATE, REFLECT, CONSTANT = range(3)
 _BORDERS = {"replicate": REPLICATE, "reflect": REFLECT, "constant": CONSTANT}
 
 
-BLOCK = (32, 8)
 _FILTER = gs.contract(
     extent=("width", "height"), block=BLOCK, grid_stride="y", covers="out", extents={"image": ("width", "height")}, distinct=("image", "out")
 )
@@ -128,7 +128,7 @@ def kernels(parameters: Parameters) -> dict[str, Callable[..., None]]:
             out[y, x] = libdevice.fsqrt_rn(libdevice.fmaf_rn(down, down, libdevice.fmul_rn(across, across)))
 
     @gs.contract(
-        extent="pixels", block=BINS, elements_per_thread=16, grid_stride=True, covers="edges",
+        extent="pixels", block=BINS, elements_per_thread=PIXELS_PER_THREAD, grid_stride=True, covers="edges",
         extents={"magnitude": "pixels", "histogram": BINS}, distinct=("magnitude", "edges", "histogram"),
     )
     @cuda.jit
