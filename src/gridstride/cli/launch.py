@@ -48,7 +48,7 @@ def command(
     seed: running.SeedOption = None,
     threads: running.ThreadsOption = None,
     budget: running.BudgetOption = None,
-    lockstep: Annotated[bool, typer.Option("--lockstep", help="Never run lanes of a warp apart, as GPUs before Volta.")] = False,
+    lockstep: running.LockstepOption = False,
     profile: Annotated[bool, typer.Option("--profile", help="Count what the kernel does; `gridstride profile` shows it.")] = False,
     checks: ChecksOption = "none",
     strict: StrictOption = False,

@@ -33,7 +33,7 @@ def command(
     seed: running.SeedOption = None,
     threads: running.ThreadsOption = None,
     budget: running.BudgetOption = None,
-    lockstep: Annotated[bool, typer.Option("--lockstep", help="Never run lanes of a warp apart, as GPUs before Volta.")] = False,
+    lockstep: running.LockstepOption = False,
     profile: Annotated[bool, typer.Option("--profile", help="Count what each kernel does, and show it at the end.")] = False,
     lines: Annotated[int, typer.Option(metavar="N", min=0, help="With --profile: how many of the costliest lines to show.")] = profile_text.LINES_SHOWN,
     checks: ChecksOption = "none",

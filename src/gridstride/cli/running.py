@@ -61,6 +61,7 @@ DeviceOption = Annotated[str, typer.Option(metavar="DEVICE", help="auto, sim, si
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Run blocks and warps in another order, the same for the same seed.")]
 ThreadsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processor cores to run blocks on.")]
 BudgetOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop a launch after this many loop iterations.")]
+LockstepOption = Annotated[bool, typer.Option("--lockstep", help="Never run lanes of a warp apart, as GPUs before Volta.")]
 CooperativeOption = Annotated[bool, typer.Option("--cooperative", help="A cooperative launch: all blocks are resident, so that grid.sync() works.")]
 ClusterOption = Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="Blocks a cluster; left out: as the kernel was compiled for.")]
 CoversOption = Annotated[
